@@ -1,0 +1,3 @@
+"""FIFO Proxy."""
+
+__version__ = "1.0.0"

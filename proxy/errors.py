@@ -1,0 +1,128 @@
+"""The one error tree: what went wrong, the status it has, and whether the request may have run.
+
+Every refusal a client can see is a `RequestError`; its class fixes status, `outcome` and the
+`Proxy-Status` error token (RFC 9209), so no place that raises one can get them wrong.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+Outcome = Literal["not_sent", "unknown"]
+
+
+class FifoProxyError(Exception):
+    """Anything this program raises on purpose."""
+
+
+class ConfigError(FifoProxyError):
+    """The configuration cannot be used; `faults` has one line for each thing wrong."""
+
+    def __init__(self, faults: list[str]) -> None:
+        super().__init__("\n".join(faults))
+        self.faults = faults
+
+
+class RequestError(FifoProxyError):
+    """A request that ends with an answer of ours.
+
+    `outcome` is `not_sent` (it never reached a node: safe to send again) or `unknown` (it may have run).
+    `retry_after_secs` becomes `Retry-After`; `closes` says that the client's connection ends with the answer.
+    """
+
+    status: ClassVar[int]
+    title: ClassVar[str]
+    outcome: ClassVar[Outcome] = "not_sent"
+    proxy_status: ClassVar[str]
+    closes: ClassVar[bool] = False
+
+    def __init__(self, detail: str, *, retry_after_secs: int | None = None) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.retry_after_secs = retry_after_secs
+
+
+class MalformedRequest(RequestError):
+    status, title, proxy_status, closes = 400, "Bad Request", "http_request_error", True
+
+
+class MethodRefused(RequestError):
+    """CONNECT: this is no forward proxy."""
+
+    status, title, proxy_status, closes = 405, "Method Not Allowed", "http_request_denied", True
+
+
+class RequestTooSlow(RequestError):
+    status, title, proxy_status, closes = 408, "Request Timeout", "http_request_error", True
+
+
+class BodyTooLarge(RequestError):
+    status, title, proxy_status, closes = 413, "Content Too Large", "http_request_error", True
+
+
+class ExpectationFailed(RequestError):
+    status, title, proxy_status, closes = 417, "Expectation Failed", "http_request_error", True
+
+
+class LineFull(RequestError):
+    status, title, proxy_status = 429, "Too Many Requests", "connection_limit_reached"
+
+
+class HeadTooLarge(RequestError):
+    status, title, proxy_status, closes = 431, "Request Header Fields Too Large", "http_request_error", True
+
+
+class WaitedTooLong(RequestError):
+    status, title, proxy_status = 503, "Service Unavailable", "destination_unavailable"
+
+
+class ShuttingDown(RequestError):
+    status, title, proxy_status, closes = 503, "Service Unavailable", "destination_unavailable", True
+
+
+class SpoolFull(RequestError):
+    status, title, proxy_status, closes = 503, "Service Unavailable", "proxy_internal_error", True
+
+
+class LoopDetected(RequestError):
+    status, title, proxy_status = 508, "Loop Detected", "proxy_loop_detected"
+
+
+class NodeBroke(RequestError):
+    """The node broke off before its response."""
+
+    status, title, proxy_status = 502, "Bad Gateway", "connection_terminated"
+    outcome = "unknown"
+
+
+class NodeAnsweredBadly(RequestError):
+    """The node's response is not HTTP, or its head is too large."""
+
+    status, title, proxy_status = 502, "Bad Gateway", "http_protocol_error"
+    outcome = "unknown"
+
+
+class RunTimeout(RequestError):
+    status, title, proxy_status = 504, "Gateway Timeout", "http_response_timeout"
+    outcome = "unknown"
+
+
+class ProviderError(FifoProxyError):
+    """A cloud refused or failed. The message is safe to show: secrets are masked where it is made.
+
+    `may_have_worked`: the call's effect is not known (a create that timed out): look before trying again.
+    `is_auth`: the credentials were refused; `retry_after_secs`: what the cloud asked for.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        may_have_worked: bool = False,
+        is_auth: bool = False,
+        retry_after_secs: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.may_have_worked = may_have_worked
+        self.is_auth = is_auth
+        self.retry_after_secs = retry_after_secs
