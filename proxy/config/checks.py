@@ -16,10 +16,18 @@ from proxy.config.faults import Fault, dotted, near
 from proxy.config.kinds import OpenSection
 from proxy.config.model import Config
 
-_SCALING_KEYS = frozenset(
-    "min_nodes max_nodes max_scale_down_nodes scale_down_cooldown_secs queue_scale_wait_secs scaling_policy "
-    "queue_scale_count_threshold idle_shutdown_secs scale_up_cooldown_secs scale_up_request".split()
-)
+_SCALING_KEYS = {
+    "idle_shutdown_secs",
+    "max_nodes",
+    "max_scale_down_nodes",
+    "min_nodes",
+    "queue_scale_count_threshold",
+    "queue_scale_wait_secs",
+    "scale_down_cooldown_secs",
+    "scale_up_cooldown_secs",
+    "scale_up_request",
+    "scaling_policy",
+}
 _ANY_HOSTS = ("0.0.0.0", "::", "*")
 
 
@@ -82,9 +90,9 @@ def missing(config: Config) -> Iterator[Fault]:
 
 def _missing_for_suanli(config: Config, engine: SuanliConfig) -> Iterator[Fault]:
     request, has_token = config.scale_up_request, bool(engine.token.get_secret_value())
-    if "provider" not in config.model_fields_set and request is None and not has_token:
-        message = 'required: {"kind": "static"}, {"kind": "process"}, or the keys token, proxy_port, scale_up_request'
-        yield Fault(("provider",), f"{message} of Suanli at the top level")
+    if not engine.model_fields_set and request is None:
+        message = 'expected {"kind": "static", ...} or {"kind": "process", ...}, or token, proxy_port and'
+        yield Fault(("provider",), f"missing: {message} scale_up_request for Suanli")
         return
     if not has_token:
         yield Fault(("token",), "expected the API key of your Suanli account (or FIFO_PROXY_TOKEN)", "")

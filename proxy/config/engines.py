@@ -1,7 +1,7 @@
 """What makes nodes: one section for each kind of provider, and the template of a Suanli task.
 
-`Config.provider` is always exactly one of these. Addresses in `static` are unique: the same node listed twice would
-be given two requests at once.
+`Config.provider` is always exactly one of these. Addresses in `static` are unique: the same node listed
+twice would be given two requests at once.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class StaticConfig(Section):
 
     kind: Literal["static"] = Field(default="static", description="A fixed list of nodes, never scaled.")
     nodes: Annotated[tuple[Origin, ...], Field(min_length=1), AfterValidator(_distinct)] = Field(
-        description="Addresses of the nodes, http://host:port or https://host:port; names are resolved again for each "
-        "new connection."
+        description="Addresses of the nodes, http://host:port or https://host:port; names are resolved again "
+        "for each new connection."
     )
 
 
@@ -49,8 +49,8 @@ class ProcessConfig(Section):
 
     kind: Literal["process"] = Field(default="process", description="Nodes are processes on this machine.")
     command: Annotated[tuple[Text, ...], Field(min_length=1), AfterValidator(_with_port)] = Field(
-        description="Program and arguments, run without a shell. {port} becomes a free port of 127.0.0.1 on which the "
-        "node must listen, {python} the Python that runs the proxy."
+        description="Program and arguments, run without a shell. {port} becomes a free port of 127.0.0.1 on "
+        "which the node must listen, {python} the Python that runs the proxy."
     )
     name_prefix: Text = Field(default="local", description="How the nodes' names begin.")
 
@@ -72,11 +72,11 @@ class SuanliConfig(Section):
     )
     create_path: Target = Field(
         default="/api/deployment/task/create",
-        description="Path of the create call; the newer generation of the API has /api/task/deployment/create.",
+        description="Path of the create call; newer generation: /api/task/deployment/create.",
     )
     detail_path: Target = Field(
         default="/api/deployment/task/detail",
-        description="Path of the detail call; the newer generation of the API has /api/task/deployment/detail.",
+        description="Path of the detail call; newer generation: /api/task/deployment/detail.",
     )
     timeout_secs: Interval = Field(
         default=30, description="Seconds after which a call to the API has failed."
@@ -143,8 +143,8 @@ class ScaleUpRequest(OpenSection):
     """The task that is created for each node; other keys are passed on to the API."""
 
     task_name: Annotated[Text, AfterValidator(_task_name)] = Field(
-        description='Beginning of the names of our tasks, without "_". Every task of the account whose name begins with it '
-        "belongs to this proxy, which may delete it."
+        description='Beginning of the names of our tasks, without "_". Every task of the account whose name '
+        "begins with it belongs to this proxy, which may delete it."
     )
     points: Literal[1] = Field(
         default=1, description="Nodes in a task: 1, since only then has each an address."
@@ -166,7 +166,7 @@ class ScaleUpRequest(OpenSection):
     )
 
     def to_api(self) -> dict[str, Any]:
-        """The request body without `task_name`'s random end: what the user wrote, and `points`. Has secrets in it."""
+        """What the user wrote, and `points`; for the request body. Has secrets in it."""
         return {"points": self.points, **self.model_dump(mode="json", exclude_unset=True)}
 
     def exposed_ports(self) -> set[int]:

@@ -1,7 +1,7 @@
 """One line for each thing that is wrong: where, key, value, what is expected, and a near name for a typo.
 
-A line never shows a secret: values of secret keys are masked, and so is what stands under a key nobody knows, since
-that may be a misspelled `token`.
+A line never shows a secret: values of secret keys are masked, and a text under a key nobody knows is left
+out, since that may be a misspelled `token`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The kinds of values that a configuration is made of.
 
-Numbers are strict everywhere: a boolean or a text is no number, and NaN and infinity are refused. What pydantic
-cannot say in words a user knows is checked here, and says what it expected.
+Numbers are strict everywhere: a boolean or a text is no number, and NaN and infinity are refused. What
+pydantic cannot say in a user's words is checked here, and says what it expected.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SECRET_WORDS = ("token", "password", "secret", "credential", "api_key", "apikey
 
 
 def is_secret(key: str) -> bool:
-    """Whether the value of a key of this name must not be shown. `env` counts: keys are handed to containers in it."""
+    """Whether the value of a key of this name is hidden. `env` is: containers get their keys in it."""
     name = key.lower()
     return name == "env" or any(word in name for word in _SECRET_WORDS)
 

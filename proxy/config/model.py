@@ -1,7 +1,7 @@
 """Every key of the configuration with its default, range and meaning; frozen.
 
-Attributes have the names of the keys. Descriptions feed the JSON Schema and the errors, so they are written for
-users. Ranges and types hold for any `Config`; what several keys must agree on is in `checks.py`.
+Attributes have the names of the keys. Descriptions feed the JSON Schema, so they are written for users.
+Ranges and types hold for any `Config`; what several keys must agree on is in `checks.py`.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Config(Section):
     )
     proxy_port: Port | None = Field(
         default=None,
-        description="Port of a Suanli node that requests go to; one of the ports that scale_up_request publishes.",
+        description="Port of a Suanli node that requests go to; one that scale_up_request publishes.",
     )
     health_check_path: Target = Field(
         default="/ready", description="Path that answers 200 when a node is ready."
@@ -117,13 +117,13 @@ class Config(Section):
     )
     preserve_host: Literal[True, False, "auto"] = Field(
         default="auto",
-        description="true: the client's Host reaches the node; false: Host names the node; auto: false where the "
-        "node's address is a DNS name, true where it is an IP address or localhost.",
+        description="true: the client's Host reaches the node; false: Host names the node; auto: false where "
+        "the node's address is a DNS name, true where it is an IP address or localhost.",
     )
     node_free_when: Literal["auto", "answered", "ready"] = Field(
         default="auto",
-        description="When a node may have its next request. answered: its response is read; ready: after that its "
-        "probe answers 200 again; auto: ready after a 202, else answered.",
+        description="When a node may have its next request. answered: its response is read; ready: after "
+        "that its probe answers 200 again; auto: ready after a 202, else answered.",
     )
     node_tls_verify: Flag = Field(
         default=True, description="Whether certificates of https nodes are verified."
@@ -134,13 +134,13 @@ class Config(Section):
     )
     resend: Literal["not_sent", "idempotent", "never"] = Field(
         default="not_sent",
-        description="Which requests are sent to another node after a failure. not_sent: those that provably never "
-        "reached a node; idempotent: safe methods too; never: none.",
+        description="Which requests are sent to another node after a failure. not_sent: those that provably "
+        "never reached a node; idempotent: safe methods too; never: none.",
     )
     on_client_gone: Literal["auto", "finish", "abort"] = Field(
         default="auto",
-        description="A run whose client left. finish: read to its end; abort: cut, the node must pass its probe "
-        "again; auto: finish, but abort once an answer of unknown length has begun.",
+        description="A run whose client left. finish: read to its end; abort: cut, the node must pass its "
+        "probe again; auto: finish, but abort once an answer of unknown length has begun.",
     )
     node_start_timeout_secs: Interval = Field(
         default=900,
@@ -158,7 +158,7 @@ class Config(Section):
     )
     scaling_policy: Literal["threshold", "per_request"] = Field(
         default="threshold",
-        description="threshold: by the queue_scale_* keys; per_request: one node for each waiting or running request.",
+        description="threshold: by the queue_scale_* keys; per_request: one node for each request.",
     )
 
     # The line and its clients

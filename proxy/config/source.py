@@ -1,7 +1,7 @@
 """From a file and the environment to a `Config`, and back to what may be shown.
 
-The file is JSON with comments and trailing commas (JSON5 in full). A variable `FIFO_PROXY_<KEY>` takes the place of
-the top-level key; one with our prefix that names no key is a fault. All faults are collected before any is raised.
+The file is JSON with comments and trailing commas (JSON5 in full). A variable `FIFO_PROXY_<KEY>` takes the
+place of the top-level key; one with our prefix that names no key is a fault. All faults are told at once.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def parse(
     origins: Mapping[str, str] | None = None,
     serving: bool = True,
 ) -> Config:
-    """The configuration of these keys; ConfigError with every fault. `origins`: where single keys came from."""
+    """The configuration of these keys; ConfigError with every fault. `origins`: where a key came from."""
     given = {key: value for key, value in raw.items() if key != "$schema"}
     try:
         config = Config.model_validate(given)
@@ -85,7 +85,7 @@ def parse(
 
 
 def _filled(config: Config, origins: Mapping[str, str]) -> tuple[Config, list[Fault]]:
-    """Puts the flat keys of Suanli into its section. A key in both must be the same, but a variable goes first."""
+    """Puts the flat keys of Suanli into its section. In both they must be the same, but a variable wins."""
     engine, faults = config.provider, list[Fault]()
     if not isinstance(engine, SuanliConfig):
         return config, faults
@@ -97,16 +97,7 @@ def _filled(config: Config, origins: Mapping[str, str]) -> tuple[Config, list[Fa
                 Fault(("provider", key), f"expected the same as {key} at the top level, or only one of them")
             )
         updates[key] = value
-    given = config.model_fields_set
-    filled = config.model_copy(update={"provider": engine.model_copy(update=updates)})
-    return (filled if "provider" in given else _without_mark(filled)), faults
-
-
-def _without_mark(config: Config) -> Config:
-    config.model_fields_set.discard(
-        "provider"
-    )  # model_copy counts it as given; `missing` must know that it was not
-    return config
+    return config.model_copy(update={"provider": engine.model_copy(update=updates)}), faults
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -150,7 +141,7 @@ def _key_of(name: str, value: str) -> str | None:
 
 
 def _value_of(key: str, text: str) -> Any:
-    """The value that a variable means: a text as it is; anything else as JSON, or as it is where that is none."""
+    """What a variable means: texts as they are; anything else as JSON, or as it is where that is none."""
     if key in _TEXT_KEYS:
         return text
     try:
