@@ -1,4 +1,7 @@
-"""Monotonic seconds to wall-clock time, in one place: everything inside keeps monotonic seconds, only what people read is UTC."""
+"""Monotonic seconds to wall-clock time, in one place.
+
+Always: everything inside keeps monotonic seconds; only what people read is RFC 3339 UTC.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Where log lines go and how they look: one line each on stderr, RFC 3339 UTC, text for people or JSON for machines.
+"""Where log lines go and how they look: stderr, RFC 3339 UTC, text for people or JSON for machines.
 
-`extra={"fields": {...}}` adds facts: `key=value` in text, members in JSON. What comes from outside cannot
-forge a line: control characters are escaped.
+`extra={"fields": {...}}` adds facts: `key=value` in text, members in JSON. A record is one line (in text a
+traceback follows); what comes from outside cannot forge another, since control characters are escaped.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NOISY = ("httpx", "httpcore", "aiohttp", "asyncio")
 
 
 def setup(log_format: Literal["text", "json"], log_level: str) -> None:
-    """Sends every log record of `log_level` (`info`, `warning`, ...) and above to stderr; may be called again."""
+    """Send every record of `log_level` (`info`, `warning`, ...) and above to stderr; may be called again."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
     logging.basicConfig(handlers=[handler], level=log_level.upper(), force=True)
@@ -28,10 +28,12 @@ def setup(log_format: Literal["text", "json"], log_level: str) -> None:
 
 
 class TextFormatter(logging.Formatter):
-    """`TIME LEVEL logger: message key=value ...`, then the traceback, if there is one, on lines of its own."""
+    """`TIME LEVEL logger: message key=value ...`, then the traceback, if any, on lines of its own."""
 
     def format(self, record: logging.LogRecord) -> str:
-        head = f"{rfc3339(record.created)} {record.levelname:<7} {record.name}: {_escaped(record.getMessage())}"
+        head = (
+            f"{rfc3339(record.created)} {record.levelname:<7} {record.name}: {_escaped(record.getMessage())}"
+        )
         facts = "".join(f" {key}={_value(value)}" for key, value in _fields(record).items())
         trace = _trace(self, record)
         return f"{head}{facts}\n{trace}" if trace else head + facts

@@ -1,7 +1,7 @@
 """The Prometheus metrics of DESIGN 1.6, made when asked from the plain counts that the hot path keeps.
 
-Every label set that can be known beforehand is there from the start with zero, so that `rate()` and alerts see the
-first event. Nothing is kept here: two scrapes, or ten scrapers, cannot disturb each other.
+Every label set that can be known beforehand is there from the start with zero, so that `rate()` and alerts
+see the first event. Nothing is kept here: two scrapes, or ten scrapers, cannot disturb each other.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import platform
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
-from math import inf
 from typing import Any
 
 from prometheus_client import CollectorRegistry, ProcessCollector
@@ -22,7 +21,6 @@ from prometheus_client.core import (
     Metric,
 )
 from prometheus_client.registry import Collector
-from prometheus_client.utils import floatToGoString
 
 import proxy
 from proxy.admin.status import SHOWN_STATES, View
@@ -33,9 +31,9 @@ _REQUESTS = {(200, "answered"), *((kind.status, kind.outcome) for kind in Reques
 _PHASES = ("sending", "waiting", "running", "reading")
 _SCALE_ACTIONS = (
     *(("up", cause) for cause in ("cold", "wait", "count", "floor")),
-    *(("down", cause) for cause in ("idle", "unready")),
+    *(("down", cause) for cause in ("idle", "unready", "replace", "start_timeout")),
 )
-_OPERATIONS = ("create", "destroy", "list")
+_OPERATIONS = ("create", "destroy", "list", "start")
 
 
 def new_registry(view: View, stats: Stats, spool_bytes: Callable[[], int]) -> CollectorRegistry:
@@ -53,7 +51,7 @@ class _Proxy(Collector):
         self._spool_bytes = spool_bytes
 
     def describe(self) -> Iterable[Metric]:
-        return ()  # Registering asks for the names; an answer here keeps it from collecting before all is wired.
+        return ()  # Else registering would collect, before all is wired.
 
     def collect(self) -> Iterator[Metric]:
         yield InfoMetricFamily(
@@ -108,7 +106,9 @@ class _Proxy(Collector):
 
     def _nodes(self) -> Iterator[Metric]:
         stats = self._stats
-        nodes = GaugeMetricFamily("fifo_proxy_nodes", "Nodes by state, each of them paid for", labels=("state",))
+        nodes = GaugeMetricFamily(
+            "fifo_proxy_nodes", "Nodes by state, each of them paid for", labels=("state",)
+        )
         for state in SHOWN_STATES:
             nodes.add_metric((str(state),), float(self._view.dispatcher.nodes.count(state)))
         yield nodes
@@ -131,20 +131,22 @@ class _Proxy(Collector):
             stats.handoff,
         )
         yield _histogram(
-            "fifo_proxy_node_start_seconds", "From asking for a node to its first ready probe", stats.node_start
+            "fifo_proxy_node_start_seconds",
+            "From asking for a node to its first ready probe",
+            stats.node_start,
         )
 
     def _scaling(self) -> Iterator[Metric]:
         yield _counter(
             "fifo_proxy_scale_actions",
-            "Nodes that the scaler asked for or stopped, by direction and cause",
+            "Scaling decisions carried out, by direction and cause",
             ("direction", "reason"),
             self._stats.scale_actions,
             _SCALE_ACTIONS,
         )
         yield _counter(
             "fifo_proxy_scale_errors",
-            "Provider calls that failed, by operation",
+            "Provider calls, and starts of nodes, that failed",
             ("operation",),
             self._stats.scale_errors,
             _OPERATIONS,
@@ -164,6 +166,6 @@ def _counter(
 
 def _histogram(name: str, text: str, histogram: Histogram) -> Metric:
     """Prometheus' buckets are cumulative, ours are not."""
-    bounds = [floatToGoString(bound) for bound in (*histogram.bounds, inf)]
+    bounds = [*(str(float(bound)) for bound in histogram.bounds), "+Inf"]
     buckets = list(zip(bounds, accumulate(map(float, histogram.counts)), strict=True))
     return HistogramMetricFamily(name, text, buckets=buckets, sum_value=histogram.total)

@@ -1,10 +1,10 @@
 """The admin port: health, metrics, status and the page, on aiohttp, apart from the users' traffic.
 
 What always holds:
-- With `admin_token` set, nothing that tells a fact is given without it. The page itself (its files hold no fact) and the
-  two health paths are open: a browser cannot send a header with its first request, a load balancer should not have to.
-- Without a token on a loopback address, only a Host that is an IP address, `localhost` or `admin_host` is served: a
-  web page that points its own name at 127.0.0.1 (DNS rebinding) gets nothing.
+- With `admin_token` set, nothing that tells a fact is given without it. The two health paths are open, for load
+  balancers, and so are the page's own files, which hold no fact: a browser sends no header when it opens a page.
+- Without a token on a loopback address, only a Host that is an IP address, `localhost` or `admin_host` is
+  served: a web page that points its own name at 127.0.0.1 (DNS rebinding) gets nothing.
 - Every error is problem+json, and nothing is to be stored by anybody.
 """
 
@@ -28,7 +28,7 @@ from prometheus_client.exposition import choose_encoder
 from proxy.admin.status import View, change_mark, status
 from proxy.config import Config, effective
 
-_log = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 MAX_STREAMS = 16
 _POLL_SECS = 0.2  # how soon a change is told
@@ -54,8 +54,11 @@ _HEADERS = {
 
 
 class AdminServer:
-    """Listens between `start` and `stop`. `config` is asked at each request, so a reload counts at once (but for
-    the address); `is_accepting` tells whether users' traffic is taken: after listening, before stopping."""
+    """Listens between `start` and `stop`.
+
+    `config` is asked at each request, so that a reload counts at once (but for the address).
+    `is_accepting`: whether users' traffic is taken, which is after listening and before stopping.
+    """
 
     def __init__(
         self,
@@ -86,7 +89,7 @@ class AdminServer:
                 web.get("/api/events", self._get_events, allow_head=False),
             ]
         )
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=_STOP_SECS)
+        self._runner = web.AppRunner(app, accesslog=None, shutdown_timeout=_STOP_SECS)
 
     async def start(self) -> None:
         """Raises OSError where the address cannot be had."""
@@ -97,7 +100,7 @@ class AdminServer:
         except OSError:
             await self._runner.cleanup()
             raise
-        _log.info("admin port listens", extra={"fields": {"host": config.admin_host, "port": self.port}})
+        log.info("admin port listens", extra={"fields": {"host": config.admin_host, "port": self.port}})
 
     async def stop(self) -> None:
         """Ends the event streams, lets running answers finish for two seconds, closes."""
@@ -145,7 +148,7 @@ class AdminServer:
     async def _get_events(self, request: web.Request) -> web.StreamResponse:
         """SSE: an event `status` with the JSON of `/api/status`, each second and soon after each change.
 
-        A client that reads slowly misses events in between, never piles them up: the next is made when the last was taken.
+        The next is made when the last was taken, so a slow client misses some and never piles them up.
         """
         if self._streams >= MAX_STREAMS:
             raise web.HTTPServiceUnavailable(
@@ -230,7 +233,7 @@ async def _problems(request: web.Request, handler: Handler) -> web.StreamRespons
         default = f"{error.status}: {error.reason}"
         return _problem(error.status, "" if error.text == default else error.text or "", kept)
     except Exception:
-        _log.exception("admin request failed", extra={"fields": {"path": request.path}})
+        log.exception("admin request failed", extra={"fields": {"path": request.path}})
         return _problem(500, "See the log.", {})
 
 
@@ -238,7 +241,9 @@ def _problem(status_code: int, detail: str, headers: dict[str, str]) -> web.Resp
     body = {"type": "about:blank", "title": HTTPStatus(status_code).phrase, "status": status_code}
     if detail:
         body["detail"] = detail
-    return web.json_response(body, status=status_code, headers=headers, content_type="application/problem+json")
+    return web.json_response(
+        body, status=status_code, headers=headers, content_type="application/problem+json"
+    )
 
 
 async def _add_headers(request: web.Request, response: web.StreamResponse) -> None:

@@ -18,7 +18,7 @@ SHOWN_STATES = tuple(state for state in NodeState if state is not NodeState.GONE
 
 
 class DecisionFacts(Protocol):
-    """One thing the scaler did. `at`: monotonic seconds; `action`: up or down; `reason`: a sentence with its numbers."""
+    """One thing the scaler did. `at`: monotonic seconds; `action`: up or down; `reason`: with its numbers."""
 
     @property
     def at(self) -> float: ...
@@ -105,7 +105,10 @@ def change_mark(view: View) -> tuple[object, ...]:
 
 
 def stats_line(dispatcher: Dispatcher, now: float, *, served_before: int, elapsed_secs: float) -> str:
-    """The line logged every `stats_log_interval_secs`; the rate is of the `elapsed_secs` since `served_before` was read."""
+    """The line logged every `stats_log_interval_secs`.
+
+    Its rate is that of the `elapsed_secs` since `dispatcher.served` was `served_before`.
+    """
     counts = ((state, dispatcher.nodes.count(state)) for state in SHOWN_STATES)
     nodes = " ".join(f"{count} {state}" for state, count in counts if count) or "none"
     rate = (dispatcher.served - served_before) / elapsed_secs if elapsed_secs > 0 else 0.0
@@ -131,4 +134,6 @@ def _node(node: Node, clock: Clock) -> dict[str, object]:
 
 
 def _probe(probe: Probe | None, clock: Clock) -> dict[str, object] | None:
-    return probe and {"at": clock.utc(probe.at), "status": probe.status, "error": probe.error}
+    if probe is None:
+        return None
+    return {"at": clock.utc(probe.at), "status": probe.status, "error": probe.error}
