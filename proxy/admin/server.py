@@ -1,8 +1,8 @@
 """The admin port: health, metrics, status and the page, on aiohttp, apart from the users' traffic.
 
 What always holds:
-- With `admin_token` set, nothing that tells a fact is given without it. The two health paths are open, for load
-  balancers, and so are the page's own files, which hold no fact: a browser sends no header when it opens a page.
+- With `admin_token` set, nothing that tells a fact is given without it. Open are the two health paths, for load
+  balancers, and the page's files, which hold no fact: a browser sends no header when it opens a page.
 - Without a token on a loopback address, only a Host that is an IP address, `localhost` or `admin_host` is
   served: a web page that points its own name at 127.0.0.1 (DNS rebinding) gets nothing.
 - Every error is problem+json, and nothing is to be stored by anybody.
@@ -89,7 +89,7 @@ class AdminServer:
                 web.get("/api/events", self._get_events, allow_head=False),
             ]
         )
-        self._runner = web.AppRunner(app, accesslog=None, shutdown_timeout=_STOP_SECS)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=_STOP_SECS)
 
     async def start(self) -> None:
         """Raises OSError where the address cannot be had."""
