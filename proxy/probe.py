@@ -10,6 +10,7 @@ What always holds:
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import ssl
 import time
@@ -24,7 +25,9 @@ from proxy.dispatch.nodes import Node, NodeState, Probe
 from proxy.tasks import Tasks
 
 _SCAN_SECS = 0.25  # how late a probe may be; 500 nodes looked through so often cost 0.1 % of a core
-_GRACE_SECS = 1.0  # a node that broke or answered early is asked a second later: at once it would still be at work
+_GRACE_SECS = (
+    1.0  # a node that broke or answered early is asked a second later: at once it would still be at work
+)
 _MAX_BODY_BYTES = 65536  # read, so that the node can finish its answer, but not without end
 
 
@@ -40,7 +43,7 @@ def open_client(config: Config) -> httpx.AsyncClient:
         headers={"Connection": "close", "User-Agent": "fifo-proxy"},
         cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
         limits=httpx.Limits(max_connections=None, max_keepalive_connections=0),
-        timeout=None,  # a probe's time is limited as a whole  # noqa: S113
+        timeout=None,  # a probe's time is limited as a whole
     )
 
 
@@ -68,7 +71,7 @@ class Prober:
         self._random = random
         self._tasks = Tasks()
         self._timer: asyncio.TimerHandle | None = None
-        self._asked_at: dict[int, float] = {}  # by node number: when its last probe was sent
+        self._asked: dict[int, tuple[float, float]] = {}  # by node number: when last, and a number by chance
         self._in_flight: set[int] = set()
 
     def start(self) -> None:
@@ -88,15 +91,21 @@ class Prober:
         now = self._clock()
         nodes = self._dispatcher.nodes
         for node in nodes:
-            if node.is_running and node.url and node.number not in self._in_flight and self._is_due(node, now):
-                self._asked_at[node.number] = now
+            if (
+                node.is_running
+                and node.url
+                and node.number not in self._in_flight
+                and self._is_due(node, now)
+            ):
+                self._asked[node.number] = now, self._random()
                 self._in_flight.add(node.number)
                 self._tasks.spawn(self._ask(node), f"probe {node.name}")
-        if len(self._asked_at) > 2 * len(nodes):
-            self._asked_at = {n.number: self._asked_at[n.number] for n in nodes if n.number in self._asked_at}
+        if len(self._asked) > 2 * len(nodes):
+            self._asked = {n.number: self._asked[n.number] for n in nodes if n.number in self._asked}
 
     def _is_due(self, node: Node, now: float) -> bool:
-        """`since` is when what we want to know began; the first probe comes `first` later, then every `every`."""
+        """`since`: when what we want to know began. The first probe comes `first` later, the others `every`."""
+        asked_at, chance = self._asked.get(node.number, (-math.inf, 0.5))
         every = self._config.start_probe_interval_secs
         match node.state:
             case NodeState.STARTING:
@@ -106,16 +115,13 @@ class Prober:
             case NodeState.BUSY if node.settling_since is not None:
                 since, first = node.settling_since, _GRACE_SECS
             case NodeState.IDLE if node.last_used_at is not None:
-                # A run that ended well says as much as a probe. Shortened by chance, so that nodes adopted
+                # A run that ended well says as much as a probe. Give or take a tenth, so that nodes adopted
                 # in one moment are not asked in one moment for ever.
-                first = every = self._config.node_refresh_interval_secs * (1 - self._random() / 4)
+                first = every = self._config.node_refresh_interval_secs * (0.9 + chance / 5)
                 since = node.last_used_at
             case _:
                 return False
-        asked_at = self._asked_at.get(node.number)
-        if asked_at is None or asked_at < since:
-            return now >= since + first
-        return now >= asked_at + every
+        return now >= (since + first if asked_at < since else asked_at + every)
 
     async def _ask(self, node: Node) -> None:
         try:

@@ -5,7 +5,7 @@ What always holds:
   definitely failed, its destroy has succeeded, or the list has proved it absent.
 - Nothing is created before the list has been read once: what an earlier process left is adopted first.
 - A node is drained, in the same step as the decision, before its destroy is sent; it is never used again.
-- A list proves absence only if it began after all we know of the node (`_Record.proof_from`), and only
+- A list proves absence only if it began after all we know of the node (`Record`), and only
   twice in a row. Every call is a task of its own: a slow one delays no other and no check.
 """
 
@@ -15,53 +15,22 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from proxy.config import Config
 from proxy.dispatch.dispatcher import Dispatcher
 from proxy.dispatch.nodes import Node, NodeState
 from proxy.errors import ProviderError
 from proxy.providers.base import ListedNode, Provider
-from proxy.scaling.backoff import Backoff
+from proxy.scaling.record import LIST_LAG_SECS, Fault, Record
+from proxy.scaling.troubles import Backoff, Troubles
 from proxy.stats import Stats
 from proxy.tasks import Tasks
 
 log = logging.getLogger(__name__)
 
-LIST_LAG_SECS = 60.0
-"""How long a cloud's list may still tell of the time before a call. A create that we gave up on can sit in
-front of the cloud until its gateway gives up too (60 s is the usual limit of nginx and of load balancers) and
-be carried out then; lists themselves trail by some seconds. Until then a missing node may yet come, and a
-destroyed one may still be listed."""
-
-_ABSENCES = 2  # lists in a row that must lack a node: one may be a page lost or an answer cut short
-
-
-@dataclass(slots=True, eq=False)
-class _Record:
-    """What the fleet knows of a node beyond the dispatcher. `since`: when we asked for it or found it, where
-    the start deadline begins; `proof_from`: lists begun from then on can prove it absent."""
-
-    node: Node
-    since: float
-    is_adopted: bool
-    proof_from: float = math.inf
-    absences: int = 0
-    was_ready: bool = False
-    call: asyncio.Task[None] | None = None  # its create or its destroy, in flight
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """A node that should be replaced. `cause` is a metric's label, `reason` a sentence with its numbers."""
-
-    node: Node
-    cause: str
-    reason: str
-
 
 class Fleet:
-    """`on_change` is called when a node has gone or the first list has been read: what the rules see is new."""
+    """`on_change` is called when a node has gone and when the first list has been read."""
 
     def __init__(
         self,
@@ -85,28 +54,26 @@ class Fleet:
         self._wall = wall
         self._random = random
         self._on_change = on_change
-        self._records: dict[int, _Record] = {}
+        self._records: dict[int, Record] = {}
         self._destroyed: dict[str, float] = {}  # ids that the list may still show, and when they went
-        self._errors: dict[str, str] = {}  # by operation, the latest last; gone when it works again
-        self._backoffs = {operation: Backoff(random) for operation in ("create", "start", "list")}
+        self._troubles = Troubles(stats, clock=clock, random=random)
         self._tasks = Tasks()
         self._counted_at = clock()
 
     @property
     def last_error(self) -> str | None:
         """The newest trouble that has not mended yet."""
-        return next(reversed(self._errors.values()), None)
+        return self._troubles.last_error
 
-    def can_create(self, now: float) -> bool:
+    @property
+    def can_create(self) -> bool:
         """Whether a create may be sent now: failed creates and failed starts both put it off."""
-        waiting = any(self._backoffs[operation].is_waiting(now) for operation in ("create", "start"))
-        return self.is_known and not waiting
+        return self.is_known and not self._troubles.delay("create") and not self._troubles.delay("start")
 
     def apply(self, config: Config) -> None:
         """A changed configuration may have mended what failed: try again at once."""
         self._config = config
-        for backoff in self._backoffs.values():
-            backoff.succeed()
+        self._troubles.forget()
 
     def count_paid(self, now: float) -> None:
         """Add the time since the last call to the paid seconds of every node."""
@@ -121,23 +88,20 @@ class Fleet:
         record.call = self._tasks.spawn(self._create(record), f"create {record.node.name}")
         return record.node
 
-    async def _create(self, record: _Record) -> None:
+    async def _create(self, record: Record) -> None:
         node = record.node
         try:
             listed = await self._provider.create(node.name)
         except ProviderError as error:
-            self._fail("create", error)
+            self._troubles.fail("create", error)
             # A list that shows the node knows better than the call that failed.
             if not error.may_have_worked and node.id is None:
                 self._remove(record)
         else:
-            self._succeed("create")
+            self._troubles.succeed("create")
             self._update(record, listed)
         finally:
-            # However it ended: a list begun before now, or soon after, may lack the node that was made.
-            if record.proof_from == math.inf:
-                record.proof_from = self._clock() + LIST_LAG_SECS
-            record.call = None
+            record.end_create(self._clock())
 
     # drain and destroy
 
@@ -152,28 +116,28 @@ class Fleet:
         elif node.id is not None:
             self._send_destroy(record, node.id)
 
-    def _send_destroy(self, record: _Record, node_id: str) -> None:
+    def _send_destroy(self, record: Record, node_id: str) -> None:
         record.call = self._tasks.spawn(self._destroy(record, node_id), f"destroy {record.node.name}")
 
-    async def _destroy(self, record: _Record, node_id: str) -> None:
+    async def _destroy(self, record: Record, node_id: str) -> None:
         backoff = Backoff(self._random)
         try:
             while True:
                 try:
                     await self._provider.destroy(node_id)
                 except ProviderError as error:
-                    self._fail("destroy", error, backoff)
-                    await asyncio.sleep(backoff.remaining(self._clock()))
+                    self._troubles.fail("destroy", error, backoff)
+                    await asyncio.sleep(backoff.delay(self._clock()))
                 else:
                     break
         finally:
             record.call = None
-        self._succeed("destroy")
+        self._troubles.succeed("destroy")
         self._destroyed[node_id] = self._clock()
         self._remove(record)
 
     async def stop(self) -> None:
-        """End every call. With `destroy_nodes_on_exit` all nodes go, busy ones too: their time to finish is over."""
+        """End every call. With `destroy_nodes_on_exit` all nodes go, busy ones too: their time is over."""
         if self._config.destroy_nodes_on_exit and self._provider.can_scale:
             ids = [node.id for node in self._dispatcher.nodes if node.id is not None]
             for outcome in await asyncio.gather(*map(self._provider.destroy, ids), return_exceptions=True):
@@ -189,9 +153,9 @@ class Fleet:
         try:
             listed = await self._provider.list()
         except ProviderError as error:
-            self._fail("list", error)
+            self._troubles.fail("list", error)
             return
-        self._succeed("list")
+        self._troubles.succeed("list")
         self._compare(listed, began, self._clock())
         if not self.is_known:
             self.is_known = True
@@ -201,12 +165,12 @@ class Fleet:
     def next_refresh_secs(self) -> float:
         """Until the list should be read again; the first one is waited for, so it is tried again sooner."""
         usual = self._config.node_refresh_interval_secs if self.is_known else 0.0
-        return max(usual, self._backoffs["list"].remaining(self._clock()))
+        return max(usual, self._troubles.delay("list"))
 
     def _compare(self, listed: list[ListedNode], began: float, now: float) -> None:
         by_id = {record.node.id: record for record in self._records.values() if record.node.id is not None}
         by_name = {record.node.name: record for record in self._records.values() if record.node.id is None}
-        seen: set[_Record] = set()
+        seen: set[Record] = set()
         for item in listed:
             record = by_id.get(item.id) or by_name.pop(item.name, None)
             if record is None:
@@ -215,14 +179,11 @@ class Fleet:
                     continue  # the list trails behind our destroy
                 record = self._adopt(item, now)
             seen.add(record)
-            record.absences = 0
-            record.proof_from = began
+            record.see(began)
             self._update(record, item)
         for record in set(self._records.values()) - seen:
-            if began >= record.proof_from:
-                record.absences += 1
-                if record.absences >= _ABSENCES:
-                    self._lose(record, now)
+            if record.miss(began):
+                self._lose(record, now)
         listed_ids = {item.id for item in listed}
         self._destroyed = {
             node_id: gone_at
@@ -230,7 +191,7 @@ class Fleet:
             if node_id in listed_ids or began < gone_at + LIST_LAG_SECS
         }
 
-    def _adopt(self, item: ListedNode, now: float) -> _Record:
+    def _adopt(self, item: ListedNode, now: float) -> Record:
         age = 0.0 if item.created_at is None else max(0.0, self._wall() - item.created_at)
         record = self._add(item.name, now, created_at=now - age, is_adopted=True)
         if item.id in self._destroyed:
@@ -239,7 +200,7 @@ class Fleet:
         log.info("found node %s (%s)", item.name, item.id)
         return record
 
-    def _update(self, record: _Record, item: ListedNode) -> None:
+    def _update(self, record: Record, item: ListedNode) -> None:
         node, now = record.node, self._clock()
         node.id = item.id
         node.is_running = item.is_running
@@ -252,7 +213,7 @@ class Fleet:
         if reason and node.state is NodeState.IDLE:
             self._dispatcher.unready(node, now, reason)
 
-    def _lose(self, record: _Record, now: float) -> None:
+    def _lose(self, record: Record, now: float) -> None:
         node = record.node
         if node.is_lost:
             return  # busy; it goes when its run ends
@@ -260,7 +221,7 @@ class Fleet:
         if record.call:
             record.call.cancel()
         if node.state is NodeState.STARTING and node.id is not None:
-            self._fail_start(now, f"{node.name} was gone before it was ready")
+            self._troubles.fail("start", ProviderError(f"{node.name} was gone before it was ready"))
         self.count_paid(now)
         self._dispatcher.lost(node, now)
         if node.state is NodeState.GONE:
@@ -279,7 +240,7 @@ class Fleet:
                 continue
             if node.ready_at is not None and not record.was_ready:
                 record.was_ready = True
-                self._succeed("start")
+                self._troubles.succeed("start")
                 if not record.is_adopted:
                     self._stats.node_start.observe(node.ready_at - node.created_at)
             self._end_settling(node, now)
@@ -288,66 +249,34 @@ class Fleet:
             if node.state is NodeState.DRAINING:
                 if node.id is not None and record.call is None:
                     self._send_destroy(record, node.id)
-            elif fault := self._find_fault(record, now):
+            elif node.state is not NodeState.BUSY and (fault := record.find_fault(self._config, now)):
+                if node.state is NodeState.STARTING:
+                    self._troubles.fail("start", ProviderError(fault.reason))
                 yield fault
 
     def _end_settling(self, node: Node, now: float) -> None:
         """A node that answered, but whose probe says for longer than a run may take that it still works."""
         limit = self._config.run_timeout_secs
         if limit and node.settling_since is not None and (age := now - node.settling_since) > limit:
-            self._dispatcher.unready(node, now, f"it worked on for {age:.1f} s > {limit:g} s after its answer")
+            self._dispatcher.unready(
+                node, now, f"it worked on for {age:.1f} s > {limit:g} s after its answer"
+            )
             node.must_replace = self._provider.can_scale
-
-    def _find_fault(self, record: _Record, now: float) -> Fault | None:
-        node = record.node
-        if node.state is NodeState.BUSY:
-            return None
-        if node.must_replace:
-            return Fault(node, "replace", f"{node.name}: {node.reason}")
-        age, limit = now - record.since, self._config.node_start_timeout_secs
-        if node.state is NodeState.STARTING and age > limit:
-            reason = f"{node.name} was not ready after {age:.1f} s > {limit:g} s"
-            self._fail_start(now, reason)
-            return Fault(node, "start_timeout", reason)
-        age, limit = now - (node.unready_since or now), self._config.unready_destroy_secs
-        if node.state is NodeState.UNREADY and age > limit:
-            return Fault(node, "unready", f"{node.name} was unready for {age:.1f} s > {limit:g} s")
-        return None
 
     # bookkeeping
 
     def _add(
         self, name: str, now: float, *, created_at: float | None = None, is_adopted: bool = False
-    ) -> _Record:
+    ) -> Record:
         self.count_paid(now)
         node = self._dispatcher.add(name, now, created_at=created_at)
-        record = self._records[node.number] = _Record(node, now, is_adopted)
+        record = self._records[node.number] = Record(node, now, is_adopted)
         return record
 
-    def _remove(self, record: _Record) -> None:
+    def _remove(self, record: Record) -> None:
         self.count_paid(self._clock())
         if record.node.state is not NodeState.DRAINING:
             self._dispatcher.drain(record.node)
         self._dispatcher.remove(record.node)
         del self._records[record.node.number]
         self._on_change()
-
-    def _fail(self, operation: str, error: ProviderError, backoff: Backoff | None = None) -> None:
-        backoff = backoff or self._backoffs[operation]
-        backoff.fail(self._clock(), retry_after_secs=error.retry_after_secs, is_auth=error.is_auth)
-        self._note(operation, f"{operation}: {error}")
-
-    def _fail_start(self, now: float, reason: str) -> None:
-        self._backoffs["start"].fail(now)
-        self._note("start", reason)
-
-    def _note(self, operation: str, message: str) -> None:
-        self._stats.scale_errors[operation] += 1
-        self._errors.pop(operation, None)  # to the end: the newest is shown
-        self._errors[operation] = message
-        log.warning("%s", message)
-
-    def _succeed(self, operation: str) -> None:
-        self._errors.pop(operation, None)
-        if operation in self._backoffs:
-            self._backoffs[operation].succeed()

@@ -13,7 +13,7 @@ import random
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from proxy.config import Config
 from proxy.dispatch.dispatcher import Dispatcher
@@ -94,7 +94,7 @@ class ScalingLoop:
         return self._up_before if self._up_before is not None else self._fleet.newest_adopted_at
 
     def start(self) -> None:
-        """Begin, with the provider's list; nothing is created before it has been read. `provider` is started."""
+        """Begin with the list of the (started) provider: nothing is created before it has been read."""
         self._is_running = True
         self._start_refresh()
         self._tick()
@@ -130,7 +130,7 @@ class ScalingLoop:
             oldest_wait=dispatcher.line.oldest_wait(now),
             running=dispatcher.running,
             nodes=[
-                rules.SeenNode(node.number, rules.NodeState(node.state), node.last_used_at, node.unready_since)
+                rules.SeenNode(node.number, node.state, node.last_used_at, node.unready_since)
                 for node in dispatcher.nodes
             ],
         )
@@ -153,7 +153,7 @@ class ScalingLoop:
     def _scale_up(self, action: rules.Up, now: float) -> None:
         # The rules count well; that more than `max_nodes` can never be paid is worth a second lock.
         count = min(action.count, self._config.max_nodes - len(self._dispatcher.nodes))
-        if count <= 0 or not self._fleet.can_create(now):
+        if count <= 0 or not self._fleet.can_create:
             return
         nodes = [self._fleet.create(now) for _ in range(count)]
         if action.cause != "floor":
@@ -175,7 +175,17 @@ class ScalingLoop:
         log.info("scale %s by %d: %s", action, count, reason)
 
     def _limits(self) -> rules.Limits:
-        return rules.Limits(**{field.name: getattr(self._config, field.name) for field in fields(rules.Limits)})
+        config = self._config
+        return rules.Limits(
+            min_nodes=config.min_nodes,
+            max_nodes=config.max_nodes,
+            max_scale_down_nodes=config.max_scale_down_nodes,
+            scale_down_cooldown_secs=config.scale_down_cooldown_secs,
+            queue_scale_wait_secs=config.queue_scale_wait_secs,
+            queue_scale_count_threshold=config.queue_scale_count_threshold,
+            idle_shutdown_secs=config.idle_shutdown_secs,
+            scale_up_cooldown_secs=config.scale_up_cooldown_secs,
+        )
 
     # timers: the next one is set before the work, so that a fault in a check does not end the checks
 
