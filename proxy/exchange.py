@@ -10,7 +10,6 @@ It is a `Ticket`, so the line holds it without another object; it hears its clie
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from enum import Enum, auto
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -80,6 +79,7 @@ class Exchange(Ticket):
         """The dispatcher's grant, in the turn of the event loop that made it possible."""
         forwarder = self._forwarder
         self._lease = lease
+        forwarder.running.add(self)
         forwarder.stats.queue_wait.observe(lease.granted_at - self.joined_at)
         link = forwarder.links.get(lease.node.number)
         if (
@@ -95,13 +95,22 @@ class Exchange(Ticket):
         self.phase = Phase.CONNECTING
         self._task = asyncio.get_running_loop().create_task(self._open_and_send(lease))
 
+    def _give_up_lease(self) -> Lease:
+        """The lease, to be returned by the caller right now."""
+        lease = self._lease
+        assert lease is not None
+        self._lease = self._link = None
+        self._forwarder.running.discard(self)
+        return lease
+
     async def _open_and_send(self, lease: Lease) -> None:
         forwarder = self._forwarder
         try:
-            async with asyncio.timeout(forwarder.connect_timeout_secs):
+            async with asyncio.timeout(forwarder.config.connect_timeout_secs):
                 link = await forwarder.open_link(lease.node)
         except (OSError, ValueError) as error:  # TimeoutError and ssl.SSLError are OSErrors
-            why = str(error) or type(error).__name__
+            limit = f"none within {forwarder.config.connect_timeout_secs:g} s (connect_timeout_secs)"
+            why = limit if isinstance(error, TimeoutError) else str(error)
             self._not_sent(lease, f"no connection: {why}")
             return
         self._task = None
@@ -116,7 +125,9 @@ class Exchange(Ticket):
         freed_at = lease.node.last_processed_at
         if freed_at is not None and self.joined_at <= freed_at:  # it was waiting for this node
             self._forwarder.stats.handoff.observe(now - freed_at)
-        link.send(self.request, self.request.head_for(self._forwarder.host_for(lease.node, self.request)), self)
+        link.send(
+            self.request, self.request.head_for(self._forwarder.host_for(lease.node, self.request)), self
+        )
 
     def _not_sent(self, lease: Lease, reason: str) -> None:
         """It could not be sent: back to its place in the line, the node is unready."""
@@ -124,18 +135,16 @@ class Exchange(Ticket):
         forwarder = self._forwarder
         forwarder.drop_link(lease.node)
         forwarder.node_failing(lease.node, reason)
-        if forwarder.resend == "never":
-            self._lease = None
-            forwarder.dispatcher.release_unready(lease, monotonic(), reason)
+        if forwarder.config.resend == "never":
+            forwarder.dispatcher.release_unready(self._give_up_lease(), monotonic(), reason)
             self.answer_error(NodeUnreachable(reason))
         else:
-            self._rejoin(lease, "connect", reason)
+            self._rejoin("connect", reason)
 
-    def _rejoin(self, lease: Lease, cause: str, reason: str) -> None:
+    def _rejoin(self, cause: str, reason: str) -> None:
         self.phase = Phase.WAITING
-        self._lease = self._link = None
         self._forwarder.stats.resends[cause] += 1
-        self._forwarder.dispatcher.rejoin(lease, monotonic(), reason)
+        self._forwarder.dispatcher.rejoin(self._give_up_lease(), monotonic(), reason)
 
     # --- what the node says
 
@@ -174,12 +183,11 @@ class Exchange(Ticket):
             self._link.pause_reading()
 
     def node_ended(self, trailers: list[Field]) -> None:
-        lease, response = self._lease, self._response
-        assert lease is not None
+        response = self._response
         assert response is not None
         now = monotonic()
         forwarder = self._forwarder
-        self._lease = self._link = None
+        lease = self._give_up_lease()
         forwarder.count_run(now - self.sent_at)
         if forwarder.settles(response.status):
             forwarder.dispatcher.settle(lease, now)
@@ -196,8 +204,6 @@ class Exchange(Ticket):
         self._drop_body()
         self.node_flush()
         client.finish(keeps_alive=self._keeps_client(response))
-        if client.has_finished(self):
-            self._over()
 
     def node_failed(self, error: RequestError, *, heard: bool) -> None:
         lease, link = self._lease, self._link
@@ -209,13 +215,17 @@ class Exchange(Ticket):
         if self._response is None and self._client is not None:
             # A kept connection that died before a byte came back: most likely the node closed it as we wrote. A
             # safe method is sent once more, to the same node (RFC 9112, 9.3.1); any other may have run.
-            if link.is_reused and not heard and self.request.is_safe and forwarder.resend != "never":
+            if link.is_reused and not heard and self.request.is_safe and forwarder.config.resend != "never":
                 forwarder.stats.resends["stale_connection"] += 1
                 self._connect(lease)
                 return
-            if forwarder.resend == "idempotent" and self.request.is_safe and self._resends < _MAX_RESENDS:
+            if (
+                forwarder.config.resend == "idempotent"
+                and self.request.is_safe
+                and self._resends < _MAX_RESENDS
+            ):
                 self._resends += 1
-                self._rejoin(lease, "idempotent", error.detail)
+                self._rejoin("idempotent", error.detail)
                 return
         forwarder.node_failing(lease.node, error.detail)
         self._end_badly(error, error.detail)
@@ -236,10 +246,9 @@ class Exchange(Ticket):
             tunnel.node_data(first)
 
     def _tunnel_ended(self, is_clean: bool) -> None:
-        lease = self._lease
-        assert lease is not None
+        lease = self._give_up_lease()
         now = monotonic()
-        self._lease = self._link = self._client = None
+        self._client = None
         self.phase = Phase.OVER
         self._forwarder.count_run(now - self.sent_at)
         if is_clean:
@@ -261,13 +270,9 @@ class Exchange(Ticket):
             self._over()
         elif self.phase is Phase.CONNECTING:
             stats.clients_left["waiting"] += 1
-            lease, task = self._lease, self._task
-            assert lease is not None
-            self._lease = self._task = None
-            if task is not None:
-                task.cancel()
+            self._stop_connecting()
             self._over()
-            self._forwarder.dispatcher.release_unused(lease, monotonic())
+            self._forwarder.dispatcher.release_unused(self._give_up_lease(), monotonic())
         elif self.phase is Phase.READING:
             stats.clients_left["reading"] += 1
             self._over()
@@ -296,14 +301,12 @@ class Exchange(Ticket):
             self._forwarder.dispatcher.leave(self)
             self.answer_error(error)
         elif self.phase is Phase.CONNECTING:
-            lease, task = self._lease, self._task
-            assert lease is not None
-            self._lease = self._task = None
-            if task is not None:
-                task.cancel()
+            self._stop_connecting()
+            self._forwarder.dispatcher.release_unused(self._give_up_lease(), monotonic())
             self.answer_error(error)
-            self._forwarder.dispatcher.release_unused(lease, monotonic())
-        elif self._link is not None and self.phase is not Phase.UPGRADED:
+        elif self.phase is Phase.UPGRADED and self._link is not None and self._link.tunnel is not None:
+            self._link.tunnel.node_lost(is_clean=False)
+        elif self._link is not None:
             self._link.abort()
             self._end_badly(error, reason, replace=replace)
 
@@ -333,15 +336,11 @@ class Exchange(Ticket):
         self.phase = Phase.READING
         self._drop_body()
         client.finish(keeps_alive=keeps_alive)
-        if client.has_finished(self):
-            self._over()
 
     def _end_badly(self, error: RequestError, reason: str, *, replace: bool = False) -> None:
         """The run broke: the node must pass its probe before it is used again; then the client is told."""
-        lease = self._lease
-        assert lease is not None
+        lease = self._give_up_lease()
         now = monotonic()
-        self._lease = self._link = None
         self._forwarder.count_run(now - self.sent_at)
         self._forwarder.dispatcher.release_unready(lease, now, reason, replace=replace)
         if self._response is None or self._client is None:
@@ -354,21 +353,24 @@ class Exchange(Ticket):
         self._over()
 
     def _abort_run(self, reason: str) -> None:
-        link, lease = self._link, self._lease
+        link = self._link
         assert link is not None
-        assert lease is not None
         link.abort()
+        lease = self._give_up_lease()
         now = monotonic()
-        self._lease = self._link = None
         self._forwarder.count_run(now - self.sent_at)
         self._over()
         self._forwarder.dispatcher.release_unready(lease, now, reason)
+
+    def _stop_connecting(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
 
     def _over(self) -> None:
         self.phase = Phase.OVER
         self._client = None
         self._drop_body()
-        self._forwarder.exchanges.discard(self)
 
     def _drop_body(self) -> None:
         if self.request.body is not None:
@@ -401,7 +403,7 @@ class Exchange(Ticket):
     def _aborts_without_client(self) -> bool:
         """`on_client_gone`: under `auto` a run is cut once its answer has no known length, for then the node can
         notice; a node that computes a plain answer works on in any case, so it is waited for."""
-        policy = self._forwarder.on_client_gone
+        policy = self._forwarder.config.on_client_gone
         if policy == "auto":
             return self._response is not None and self._response.framing in (Framing.CHUNKED, Framing.EOF)
         return policy == "abort"

@@ -51,7 +51,7 @@ class RequestHandler(Protocol):
     def begin(self, receiver: ClientReceiver) -> None:
         """The connection is ready to hear the answer."""
 
-    def refused(self, error: RequestError, request: Request | None, request_id: bytes, peer: Peer) -> None:
+    def refused(self, error: RequestError, request: Request | None) -> None:
         """The connection itself has answered with this error."""
 
     def left_while_sending(self) -> None:
@@ -255,7 +255,7 @@ class ClientConnection(RequestReader, asyncio.Protocol):
     def _answer_refusal(self, error: RequestError) -> None:
         request = self.request
         request_id = request.request_id if request is not None else self.next_id()
-        self._handler.refused(error, request, request_id, self.peer)
+        self._handler.refused(error, request)
         self.write(problem_response(error, request_id, 0.0, keeps_alive=False))
         self._linger()
 
@@ -272,6 +272,10 @@ class ClientConnection(RequestReader, asyncio.Protocol):
             transport.close()
 
     # --- answering: what the receiver calls
+
+    @property
+    def is_answering(self) -> bool:
+        return self._receiver is not None or self._tunnel is not None
 
     @property
     def is_gone(self) -> bool:
@@ -292,6 +296,11 @@ class ClientConnection(RequestReader, asyncio.Protocol):
             self._finishes = keeps_alive
         else:
             self._finished(keeps_alive)
+
+    def close_if_idle(self) -> None:
+        """We are stopping: a connection with nothing under way has no reason to stay."""
+        if self._receiver is None and self._tunnel is None and self.request is None and not self.is_in_head:
+            self.close()
 
     def cut(self) -> None:
         """End it so that the client sees a broken answer, never a clean end."""

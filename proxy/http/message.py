@@ -10,7 +10,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from proxy.errors import BodyTooLarge, ExpectationFailed, HeadTooLarge, LoopDetected, MalformedRequest, MethodRefused
+from proxy.errors import (
+    BodyTooLarge,
+    ExpectationFailed,
+    HeadTooLarge,
+    LoopDetected,
+    MalformedRequest,
+    MethodRefused,
+)
 
 if TYPE_CHECKING:
     from proxy.http.spool import Spool
@@ -18,9 +25,13 @@ if TYPE_CHECKING:
 Field = tuple[bytes, bytes]
 
 SAFE_METHODS = frozenset((b"GET", b"HEAD", b"OPTIONS", b"TRACE"))
-_HOP_BY_HOP = frozenset((b"connection", b"keep-alive", b"proxy-connection", b"te", b"transfer-encoding", b"upgrade"))
+_HOP_BY_HOP = frozenset(
+    (b"connection", b"keep-alive", b"proxy-connection", b"te", b"transfer-encoding", b"upgrade")
+)
 _FORWARDING = frozenset((b"x-forwarded-for", b"x-forwarded-proto", b"x-forwarded-host", b"forwarded", b"via"))
-_SPECIAL = _HOP_BY_HOP | _FORWARDING | {b"host", b"content-length", b"expect", b"x-request-id", b"http2-settings"}
+_SPECIAL = (
+    _HOP_BY_HOP | _FORWARDING | {b"host", b"content-length", b"expect", b"x-request-id", b"http2-settings"}
+)
 # Naming one of these in Connection does not make it hop-by-hop: the node needs them (RFC 9110, 7.6.1).
 _NEVER_NOMINATED = frozenset((b"host", b"content-length", b"content-type", b"authorization", b"x-request-id"))
 # Fields that must not come as trailers: framing, routing, authentication (RFC 9110, 6.5.1).
@@ -121,7 +132,9 @@ class Peer:
             b"X-Forwarded-Proto: " + b", ".join(came.get(b"x-forwarded-proto", ())[:1] or (self.scheme,)),
             b"Forwarded: " + b", ".join([*came.get(b"forwarded", ()), own]),
             b"Via: "
-            + b", ".join([*came.get(b"via", ()), b"%b %b" % (b"1.0" if is_http10 else b"1.1", self.pseudonym)]),
+            + b", ".join(
+                [*came.get(b"via", ()), b"%b %b" % (b"1.0" if is_http10 else b"1.1", self.pseudonym)]
+            ),
         ]
         if forwarded_host := came.get(b"x-forwarded-host", [host])[0]:
             lines.insert(2, b"X-Forwarded-Host: " + forwarded_host)

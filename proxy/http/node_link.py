@@ -15,8 +15,8 @@ from typing import Protocol, cast
 import httptools
 
 from proxy.errors import NodeAnsweredBadly, NodeBroke, RequestError
-from proxy.http.message import Field, Request, allowed_trailers, trailer_bytes
 from proxy.http.address import Address, ResumingContext
+from proxy.http.message import Field, Request, allowed_trailers, trailer_bytes
 from proxy.http.response import Framing, Response, check_response
 from proxy.http.tunnel import Tunnel
 
@@ -60,6 +60,7 @@ class NodeLink(asyncio.Protocol):
         "_request",
         "_response",
         "_saw_more",
+        "_tls",
         "_transport",
         "idle_since",
         "is_open",
@@ -67,7 +68,8 @@ class NodeLink(asyncio.Protocol):
         "tunnel",
     )
 
-    def __init__(self, max_header_bytes: int) -> None:
+    def __init__(self, max_header_bytes: int, tls: ResumingContext | None = None) -> None:
+        self._tls = tls
         self._max_header_bytes = max_header_bytes
         self._transport: asyncio.Transport | None = None
         self._receiver: NodeReceiver | None = None
@@ -78,6 +80,19 @@ class NodeLink(asyncio.Protocol):
         self._is_paused = False
         self._is_sending = False
         self._is_held = False
+        # of the request that is out
+        self._request: Request | None
+        self._response: Response | None
+        self._error: RequestError | None
+        self._fields: list[Field]
+        self._reason: bytes
+        self._head_size: int
+        self._body_left: int  # bytes to come of a body that is counted past the parser; -1: it is not
+        self._body_seen: int
+        self._body_sent: int
+        self._has_heard: bool
+        self._is_done: bool
+        self._saw_more: bool  # bytes that belong to no response
         self._reset(httptools.HttpResponseParser(self))
 
     # --- what the exchange calls
@@ -164,7 +179,9 @@ class NodeLink(asyncio.Protocol):
             if self._response is not None and self._response.status == 101 and self._error is None:
                 self._switch(data[upgrade.args[0] :])
                 return
-            self._error = self._error or NodeAnsweredBadly("the node switched protocols without being asked to")
+            self._error = self._error or NodeAnsweredBadly(
+                "the node switched protocols without being asked to"
+            )
         except httptools.HttpParserError as error:
             self._saw_more = True
             if not self._is_done and self._error is None:
@@ -186,7 +203,11 @@ class NodeLink(asyncio.Protocol):
     def eof_received(self) -> bool:
         if self.tunnel is not None:
             self.tunnel.node_lost(is_clean=True)
-        elif self._receiver is not None and self._response is not None and self._response.framing is Framing.EOF:
+        elif (
+            self._receiver is not None
+            and self._response is not None
+            and self._response.framing is Framing.EOF
+        ):
             self._finish()
         return False
 
@@ -217,6 +238,7 @@ class NodeLink(asyncio.Protocol):
     # --- the request's body
 
     def _send_more(self) -> None:
+        assert self._request is not None
         assert self._request.body is not None
         body, trailers = self._request.body, self._request.trailers
         transport = self._transport
@@ -235,18 +257,15 @@ class NodeLink(asyncio.Protocol):
 
     def _reset(self, parser: httptools.HttpResponseParser) -> None:
         self._parser = parser
-        self._response: Response | None = None
-        self._request = cast(Request, None)
-        self._error: RequestError | None = None
-        self._fields: list[Field] = []
+        self._request = None
+        self._response = None
+        self._error = None
+        self._fields = []
         self._reason = b""
         self._head_size = 0
-        self._body_left = -1  # bytes still to come of a body that is counted past the parser
-        self._body_seen = 0
-        self._body_sent = 0
-        self._has_heard = False
-        self._is_done = False
-        self._saw_more = False
+        self._body_left = -1
+        self._body_seen = self._body_sent = 0
+        self._has_heard = self._is_done = self._saw_more = False
 
     def on_message_begin(self) -> None:
         if self._is_done:
@@ -263,7 +282,7 @@ class NodeLink(asyncio.Protocol):
                 self._error = NodeAnsweredBadly("the node's trailers are too large")
 
     def on_headers_complete(self) -> None:
-        if self._is_done:
+        if self._is_done or self._request is None:
             return
         parser = self._parser
         if sum(len(name) + len(value) for name, value in self._fields) > self._max_header_bytes:
@@ -327,6 +346,8 @@ class NodeLink(asyncio.Protocol):
         receiver, self._receiver = self._receiver, None
         response = self._response
         trailers = allowed_trailers(self._fields) if self._fields else []
+        if self._tls is not None and self._transport is not None:
+            self._tls.remember(self._transport.get_extra_info("ssl_object"))
         if (
             response is None
             or not response.keeps_alive
@@ -336,7 +357,8 @@ class NodeLink(asyncio.Protocol):
         ):
             self.close()
         else:
-            fresh_parser = self._body_left >= 0 or self._request.is_head  # this one still waits for a body
+            # The old parser still waits for a body where we counted it, or where HEAD had none.
+            fresh_parser = self._body_left >= 0 or response.framing is Framing.NONE
             parser = httptools.HttpResponseParser(self) if fresh_parser else self._parser
             self._reset(parser)
             self.is_reused = True
@@ -357,7 +379,7 @@ async def open_link(address: Address, tls: ResumingContext | None, max_header_by
     """A new connection to a node, its name resolved anew; raises OSError (ssl.SSLError, socket.gaierror)."""
     loop = asyncio.get_running_loop()
     _, link = await loop.create_connection(
-        lambda: NodeLink(max_header_bytes),
+        lambda: NodeLink(max_header_bytes, tls if address.is_tls else None),
         address.host,
         address.port,
         ssl=tls if address.is_tls else None,

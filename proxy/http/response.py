@@ -16,7 +16,15 @@ from proxy.errors import NodeAnsweredBadly, RequestError
 from proxy.http.message import Field, Request
 
 _DROPPED = frozenset(
-    (b"connection", b"keep-alive", b"proxy-connection", b"te", b"transfer-encoding", b"upgrade", b"x-request-id")
+    (
+        b"connection",
+        b"keep-alive",
+        b"proxy-connection",
+        b"te",
+        b"transfer-encoding",
+        b"upgrade",
+        b"x-request-id",
+    )
 )
 
 
