@@ -29,6 +29,7 @@ from proxy.stats import Histogram, Stats
 
 _REQUESTS = {(200, "answered"), *((kind.status, kind.outcome) for kind in RequestError.__subclasses__())}
 _PHASES = ("sending", "waiting", "running", "reading")
+_RESENDS = ("connect", "stale_connection")
 _SCALE_ACTIONS = (
     *(("up", cause) for cause in ("cold", "wait", "count", "floor")),
     *(("down", cause) for cause in ("idle", "unready", "replace", "start_timeout")),
@@ -102,6 +103,7 @@ class _Proxy(Collector):
             "Requests sent again to a node, by why",
             ("reason",),
             stats.resends,
+            _RESENDS,
         )
 
     def _nodes(self) -> Iterator[Metric]:

@@ -1,8 +1,8 @@
 """The admin port: health, metrics, status and the page, on aiohttp, apart from the users' traffic.
 
 What always holds:
-- With `admin_token` set, nothing that tells a fact is given without it. Open are the two health paths, for load
-  balancers, and the page's files, which hold no fact: a browser sends no header when it opens a page.
+- With `admin_token` set, nothing that tells a fact is given without it. Open are the two health paths, for
+  load balancers, and the page's files, which hold no fact: a browser sends no header when it opens a page.
 - Without a token on a loopback address, only a Host that is an IP address, `localhost` or `admin_host` is
   served: a web page that points its own name at 127.0.0.1 (DNS rebinding) gets nothing.
 - Every error is problem+json, and nothing is to be stored by anybody.
@@ -27,6 +27,7 @@ from prometheus_client.exposition import choose_encoder
 
 from proxy.admin.status import View, change_mark, status
 from proxy.config import Config, effective
+from proxy.config.checks import is_loopback
 
 log = logging.getLogger(__name__)
 
@@ -119,7 +120,7 @@ class AdminServer:
         if config.admin_token is not None:
             if request.path not in _OPEN_PATHS:
                 _demand_token(request, config.admin_token.get_secret_value())
-        elif _is_local(config.admin_host) and not _is_local_name(request, config.admin_host):
+        elif is_loopback(config.admin_host) and not _is_local_name(request, config.admin_host):
             raise web.HTTPForbidden(text="Without an admin_token use an IP address or localhost as the host.")
         return await handler(request)
 
@@ -193,10 +194,6 @@ def _demand_token(request: web.Request, token: str) -> None:
             text="The admin_token is required, as a Bearer token.",
             headers={"WWW-Authenticate": 'Bearer realm="fifo-proxy admin"'},
         )
-
-
-def _is_local(host: str) -> bool:
-    return host == "localhost" or (_is_ip_address(host) and ip_address(host).is_loopback)
 
 
 def _is_local_name(request: web.Request, admin_host: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 
 import pytest
@@ -63,7 +63,7 @@ class Rig:
         self.spool_bytes = 0
         self.view = View(self.dispatcher, self.scaler, self.clock, started_at=1000.0)
         self.registry = new_registry(self.view, self.stats, lambda: self.spool_bytes)
-        self.is_accepting = True
+        self.is_accepting: Callable[[], bool] = lambda: True
         self.config = Config(admin_port=0)
         self.server: AdminServer | None = None
 
@@ -74,7 +74,7 @@ class Rig:
         """A started server; `keys` of the configuration but for the port."""
         self.config = Config.model_validate({"admin_port": 0, **keys})
         self.server = AdminServer(
-            lambda: self.config, self.view, self.registry, is_accepting=lambda: self.is_accepting
+            lambda: self.config, self.view, self.registry, is_accepting=lambda: self.is_accepting()
         )
         await self.server.start()
         return self.server

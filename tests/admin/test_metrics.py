@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import platform
+
 import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
@@ -51,11 +53,13 @@ def test_names_types_and_help_are_those_of_the_contract() -> None:
 
 def test_label_sets_are_there_with_zero_before_anything_happened() -> None:
     scrape = Scrape(Rig())
-    assert scrape.value("build_info", version="1.0.0", python=_python()) == 1
+    assert scrape.value("build_info", version="1.0.0", python=platform.python_version()) == 1
     for status, outcome in (("200", "answered"), ("429", "not_sent"), ("502", "unknown"), ("504", "unknown")):
         assert scrape.value("requests_total", status=status, outcome=outcome) == 0
     for phase in ("sending", "waiting", "running", "reading"):
         assert scrape.value("clients_left_total", phase=phase) == 0
+    for reason in ("connect", "stale_connection"):
+        assert scrape.value("resends_total", reason=reason) == 0
     for state in ("starting", "idle", "busy", "unready", "draining"):
         assert scrape.value("nodes", state=state) == 0
     for reason in ("cold", "wait", "count", "floor"):
@@ -132,9 +136,3 @@ def test_scraping_changes_nothing() -> None:
     assert Scrape(rig).samples.keys() == first
     assert not rig.stats.requests
     assert not rig.stats.scale_errors
-
-
-def _python() -> str:
-    import platform
-
-    return platform.python_version()

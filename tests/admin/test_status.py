@@ -139,6 +139,7 @@ async def test_the_stats_line_tells_line_nodes_and_rate(rig: Rig) -> None:
     dispatcher = rig.dispatcher
     ready_node(rig, "a", 1000.0)
     dispatcher.add("b", 1000.0)
+    assert json.loads(json.dumps(status(rig.view)))["nodes"][1]["last_probe"] is None
     for _ in range(4):
         dispatcher.join(Ticket(), 1000.0)
     for _ in range(3):

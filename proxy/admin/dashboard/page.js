@@ -5,7 +5,7 @@ const words = {
   en: {
     line: "Line", nodes: "Nodes", decisions: "Scaling decisions", state: "State", name: "Node", age: "Age",
     served: "Served", last_request: "Last request", last_probe: "Last probe", waiting: "Waiting",
-    oldest: "Longest wait", running: "Running", left: "Left", refused: "Refused", of: "of at most",
+    oldest: "Longest wait", running: "Running", left: "Left", refused: "Refused", trouble: "Scaling has trouble: ",
     no_nodes: "There is no node.", no_decisions: "No decision yet.", checked: "Last check: ", ago: " ago",
     up: "up", down: "down", starting: "starting", idle: "idle", busy: "busy", unready: "unready",
     draining: "draining", connecting: "connecting", live: "live", lost: "no connection, trying again",
@@ -15,7 +15,7 @@ const words = {
   zh: {
     line: "队列", nodes: "节点", decisions: "扩缩容记录", state: "状态", name: "节点", age: "存在时间",
     served: "已完成", last_request: "最近请求", last_probe: "最近探测", waiting: "排队中",
-    oldest: "最长等待", running: "处理中", left: "已离开", refused: "已拒绝", of: "上限",
+    oldest: "最长等待", running: "处理中", left: "已离开", refused: "已拒绝", trouble: "扩缩容出错：",
     no_nodes: "当前没有节点。", no_decisions: "暂无记录。", checked: "最近检查：", ago: "前",
     up: "扩容", down: "缩容", starting: "启动中", idle: "空闲", busy: "忙碌", unready: "未就绪",
     draining: "正在移除", connecting: "连接中", live: "实时", lost: "连接已断开，正在重试",
@@ -53,7 +53,7 @@ function tile(name, value, more = "") {
 
 function showLine(queue) {
   get("tiles").replaceChildren(
-    tile(say.waiting, queue.length, ` ${say.of} ${queue.capacity}`),
+    tile(say.waiting, queue.length, ` / ${queue.capacity}`),
     tile(say.oldest, span(queue.oldest_wait_secs)),
     tile(say.running, queue.running),
     tile(say.served, queue.served),
@@ -64,7 +64,7 @@ function showLine(queue) {
 
 function showNode(node) {
   const probe = node.last_probe;
-  const isBad = probe !== null && probe.status !== 200;
+  const isBad = node.state !== "starting" && probe !== null && probe.status !== 200;
   const found = probe === null ? say.never : [probe.status, probe.error].filter((part) => part !== null).join(" ");
   return make("tr", {},
     make("td", {}, make("span", { text: say[node.state], kind: `state ${node.state}` })),
@@ -91,7 +91,7 @@ function show(status) {
   get("decisions").replaceChildren(...decisions.map(showDecision).reverse());
   get("no_decisions").hidden = decisions.length > 0;
   get("checked").textContent = say.checked + ago(last_check_at);
-  get("error").textContent = last_error ?? "";
+  get("error").textContent = say.trouble + (last_error ?? "");
   get("error").hidden = last_error === null;
   get("facts").hidden = false;
 }
