@@ -55,7 +55,7 @@ def fetch(client: httpx.Client, admin: str) -> dict[str, Any]:
     url = f"{admin.rstrip('/')}/api/status"
     try:
         response = client.get(url)
-    except httpx.InvalidURL:
+    except (httpx.InvalidURL, httpx.UnsupportedProtocol):
         raise StatusUnavailable(f"{admin} is no address such as http://127.0.0.1:8081") from None
     except httpx.HTTPError as error:
         raise StatusUnavailable(
