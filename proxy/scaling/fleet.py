@@ -98,7 +98,6 @@ class Fleet:
             if not error.may_have_worked and node.id is None:
                 self._remove(record)
         else:
-            self._troubles.succeed("create")
             self._update(record, listed)
         finally:
             record.end_create(self._clock())
@@ -193,7 +192,7 @@ class Fleet:
 
     def _adopt(self, item: ListedNode, now: float) -> Record:
         age = 0.0 if item.created_at is None else max(0.0, self._wall() - item.created_at)
-        record = self._add(item.name, now, created_at=now - age, is_adopted=True)
+        record = self._add(item.name, now, node_id=item.id, created_at=now - age)
         if item.id in self._destroyed:
             # Its destroy was reported done, yet it lives: paid for, dying or not, never to be used.
             self._dispatcher.drain(record.node)
@@ -202,7 +201,9 @@ class Fleet:
 
     def _update(self, record: Record, item: ListedNode) -> None:
         node, now = record.node, self._clock()
-        node.id = item.id
+        if node.id is None:  # its create worked, whatever was heard of it
+            node.id = item.id
+            self._troubles.succeed("create")
         node.is_running = item.is_running
         node.is_lost = False
         if node.state is NodeState.BUSY:
@@ -220,6 +221,8 @@ class Fleet:
         log.warning("node %s (%s) is in the provider's list no more", node.name, node.id)
         if record.call:
             record.call.cancel()
+        if node.state is NodeState.DRAINING:
+            self._troubles.succeed("destroy")
         if node.state is NodeState.STARTING and node.id is not None:
             self._troubles.fail("start", ProviderError(f"{node.name} was gone before it was ready"))
         self.count_paid(now)
@@ -266,11 +269,11 @@ class Fleet:
     # bookkeeping
 
     def _add(
-        self, name: str, now: float, *, created_at: float | None = None, is_adopted: bool = False
+        self, name: str, now: float, *, node_id: str | None = None, created_at: float | None = None
     ) -> Record:
         self.count_paid(now)
-        node = self._dispatcher.add(name, now, created_at=created_at)
-        record = self._records[node.number] = Record(node, now, is_adopted)
+        node = self._dispatcher.add(name, now, id=node_id, created_at=created_at)
+        record = self._records[node.number] = Record(node, now, is_adopted=node_id is not None)
         return record
 
     def _remove(self, record: Record) -> None:

@@ -1,4 +1,4 @@
-"""Stopping: drained before destroyed, never used again, paid until it is certainly gone; and what the list says."""
+"""Stopping: drained before destroyed, never used again, paid until certainly gone; and what the list says."""
 
 from __future__ import annotations
 
@@ -96,13 +96,13 @@ async def test_failed_destroy_is_tried_again_and_its_node_stays_paid_and_unused(
         assert world.elapsed("destroy") == [185, 190, 200, 220, 260]
         assert world.states() == ["draining"]
         assert len(world.granted) == 1
-        assert world.loop.last_error == "destroy: HTTP 500"
+        assert world.error() == "destroy: HTTP 500"
         assert world.stats.scale_errors == {"destroy": 5}
         world.cloud.destroy_fault = None
         await world.until(345)
         assert len(world.granted) == 2
         assert world.cloud.most_alive == 1
-        assert world.loop.last_error is None
+        assert world.error() is None
 
 
 @virtual_time
@@ -118,6 +118,7 @@ async def test_draining_node_that_the_list_lacks_is_gone() -> None:
         assert world.states() == ["draining"]
         await world.until(210)
         assert not world.nodes
+        assert world.error() is None
         destroys = len(world.cloud.times("destroy"))
         await world.until(1000)
         assert len(world.cloud.times("destroy")) == destroys
