@@ -60,9 +60,7 @@ class App:
         )
         self.provider = build(config)
         self.scaling = ScalingLoop(self.provider, self.dispatcher, config, self.stats)
-        self.forwarder = Forwarder(
-            config, self.dispatcher, self.stats, can_replace=self.provider.can_scale
-        )
+        self.forwarder = Forwarder(config, self.dispatcher, self.stats, can_replace=self.provider.can_scale)
         self.settings = _settings(config)
         self.server = HttpServer(self.settings, self.forwarder)
         view = View(self.dispatcher, self.scaling, clock, clock.now())
