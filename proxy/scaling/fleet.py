@@ -5,8 +5,8 @@ What always holds:
   definitely failed, its destroy has succeeded, or the list has proved it absent.
 - Nothing is created before the list has been read once: what an earlier process left is adopted first.
 - A node is drained, in the same step as the decision, before its destroy is sent; it is never used again.
-- A list proves absence only if it began after all we know of the node (`Record`), and only
-  twice in a row. Every call is a task of its own: a slow one delays no other and no check.
+- A list proves absence only if it began after all we know of the node (`Record`), and only twice in a row.
+- Every call is a task of its own: a slow one delays no other and no check.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from proxy.dispatch.nodes import Node, NodeState
 from proxy.errors import ProviderError
 from proxy.providers.base import ListedNode, Provider
 from proxy.scaling.record import LIST_LAG_SECS, Fault, Record
-from proxy.scaling.troubles import Backoff, Troubles
+from proxy.scaling.troubles import FIRST_SECS, Backoff, Troubles
 from proxy.stats import Stats
 from proxy.tasks import Tasks
 
@@ -138,6 +138,10 @@ class Fleet:
     async def stop(self) -> None:
         """End every call. With `destroy_nodes_on_exit` all nodes go, busy ones too: their time is over."""
         if self._config.destroy_nodes_on_exit and self._provider.can_scale:
+            # Creates in flight, and those that were never heard of, must not outlive us unknown.
+            creates = [record.call for record in self._records.values() if record.call and not record.node.id]
+            await asyncio.gather(*creates, return_exceptions=True)
+            await self.refresh()
             ids = [node.id for node in self._dispatcher.nodes if node.id is not None]
             for outcome in await asyncio.gather(*map(self._provider.destroy, ids), return_exceptions=True):
                 if isinstance(outcome, BaseException):
@@ -158,13 +162,14 @@ class Fleet:
         self._compare(listed, began, self._clock())
         if not self.is_known:
             self.is_known = True
-            self.newest_adopted_at = max((r.node.created_at for r in self._records.values()), default=None)
+            births = [self._born_at(item) for item in listed if item.created_at is not None]
+            self.newest_adopted_at = max(births, default=None)
             self._on_change()
 
     def next_refresh_secs(self) -> float:
         """Until the list should be read again; the first one is waited for, so it is tried again sooner."""
-        usual = self._config.node_refresh_interval_secs if self.is_known else 0.0
-        return max(usual, self._troubles.delay("list"))
+        usual = self._config.node_refresh_interval_secs
+        return max(usual if self.is_known else min(usual, FIRST_SECS), self._troubles.delay("list"))
 
     def _compare(self, listed: list[ListedNode], began: float, now: float) -> None:
         by_id = {record.node.id: record for record in self._records.values() if record.node.id is not None}
@@ -191,13 +196,17 @@ class Fleet:
         }
 
     def _adopt(self, item: ListedNode, now: float) -> Record:
-        age = 0.0 if item.created_at is None else max(0.0, self._wall() - item.created_at)
-        record = self._add(item.name, now, node_id=item.id, created_at=now - age)
+        record = self._add(item.name, now, node_id=item.id, created_at=self._born_at(item))
         if item.id in self._destroyed:
             # Its destroy was reported done, yet it lives: paid for, dying or not, never to be used.
             self._dispatcher.drain(record.node)
         log.info("found node %s (%s)", item.name, item.id)
         return record
+
+    def _born_at(self, item: ListedNode) -> float:
+        """In the time of `clock`; now where the provider does not say, or its clock is ahead of ours."""
+        age = 0.0 if item.created_at is None else max(0.0, self._wall() - item.created_at)
+        return self._clock() - age
 
     def _update(self, record: Record, item: ListedNode) -> None:
         node, now = record.node, self._clock()
@@ -260,7 +269,7 @@ class Fleet:
     def _end_settling(self, node: Node, now: float) -> None:
         """A node that answered, but whose probe says for longer than a run may take that it still works."""
         limit = self._config.run_timeout_secs
-        if limit and node.settling_since is not None and (age := now - node.settling_since) > limit:
+        if node.settling_since is not None and (age := now - node.settling_since) > limit:
             self._dispatcher.unready(
                 node, now, f"it worked on for {age:.1f} s > {limit:g} s after its answer"
             )

@@ -14,7 +14,7 @@ from tests.fakes.virtual_time import virtual_time
 from tests.scaling.world import World, seconds
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(25))
 @virtual_time
 async def test_cloud_that_fails_at_random(seed: int) -> None:
     """Never more machines than `max_nodes` or a run on a node that goes; in the end the line is served and

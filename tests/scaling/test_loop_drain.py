@@ -271,6 +271,26 @@ async def test_nodes_stay_at_exit_unless_told_to_go(goes: bool) -> None:
     assert world.cloud.counts()["create"] == 2
 
 
+@pytest.mark.parametrize("drops", [True, False])
+@virtual_time
+async def test_creates_in_flight_at_exit_leave_nothing_behind(drops: bool) -> None:
+    async with World(min_nodes=2, destroy_nodes_on_exit=True) as world:
+        world.cloud.create_secs = 10.0
+        world.cloud.drops_creates = drops
+        await world.until(5)
+    assert world.cloud.counts()["create"] == 2
+    assert len(world.cloud.machines) == 2
+    assert not world.cloud.alive()
+
+
+@virtual_time
+async def test_failed_destroy_at_exit_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    async with World(min_nodes=1, destroy_nodes_on_exit=True) as world:
+        await world.until(5)
+        world.cloud.destroy_fault = ProviderError("HTTP 500")
+    assert "a node was not destroyed at exit: HTTP 500" in caplog.messages
+
+
 @virtual_time
 async def test_poke_after_the_stop_does_nothing() -> None:
     async with World(min_nodes=0) as world:

@@ -151,6 +151,18 @@ async def test_fault_in_reading_the_list_does_not_end_the_reading() -> None:
 
 
 @virtual_time
+async def test_fault_in_reading_the_first_list_is_no_endless_loop() -> None:
+    cloud = FakeProvider(seconds)
+    cloud.list_fault = ValueError("not JSON")  # type: ignore[assignment]
+    async with World(cloud, min_nodes=1) as world:
+        await world.until(12)
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        loop.faults.clear()
+        assert world.elapsed("list") == [0, 5, 10]
+
+
+@virtual_time
 async def test_node_not_ready_in_time_is_destroyed_and_counts_as_failed_start() -> None:
     """B63: deleted at the limit; it would have come up a minute later, and is never used."""
     async with World(

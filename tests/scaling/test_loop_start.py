@@ -198,6 +198,17 @@ async def test_restart_soon_after_a_create_keeps_to_the_cooldown() -> None:
 
 
 @virtual_time
+async def test_nodes_of_unknown_age_start_no_cooldown() -> None:
+    cloud = FakeProvider(seconds)
+    cloud.make()
+    cloud.tells_age = False
+    async with World(cloud, min_nodes=0, boot_secs=None) as world:
+        world.join(20)
+        await world.until(1)
+        assert world.elapsed("create") == [0, 0]
+
+
+@virtual_time
 async def test_restart_every_four_minutes_never_creates_twice_and_idle_nodes_go_after_the_last() -> None:
     """B69: idle times begin when an adopted node is ready: a restart puts stopping off, but only so long."""
     cloud = FakeProvider(seconds)
