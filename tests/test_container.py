@@ -2,7 +2,7 @@
 
 Needs root, podman and debootstrap. Where one is missing the tests skip and say why; on CI (`CI=true`) that
 is a failure. No image registry is asked: the base image is a bare Debian of this machine's release, made
-once and kept in the engine's own store. `FIFO_PROXY_TEST_BASE` names another one, such as a real
+once and kept in the engine's own store. `CONTAINER_TEST_BASE` names another one, such as a real
 python:3.12-slim.
 """
 
@@ -164,7 +164,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
             pytest.fail(reason)
         pytest.skip(reason)
     engine = Engine(tmp_path_factory.mktemp("engine") / "containers.conf")
-    base = os.environ.get("FIFO_PROXY_TEST_BASE")
+    base = os.environ.get("CONTAINER_TEST_BASE")
     if base is None:
         base = f"{IMAGE}-base:{_debian_release()}"
         if engine.run("image", "exists", base).returncode:
@@ -179,7 +179,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 
 def write_config(directory: Path, **keys: Any) -> str:
     """The option that mounts a configuration, written with comments, where the image looks for it."""
-    command = ["fifo-proxy", "demo-node", "--port", "{port}", "--work", "0.5"]
+    command = ["{python}", "-m", "proxy", "demo-node", "--port", "{port}", "--work", "0.5"]
     settings = {"provider": {"kind": "process", "command": command}, **keys}
     path = directory / "config.json"
     path.write_text(f"// mounted\n{json.dumps(settings)}\n")
