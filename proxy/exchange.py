@@ -44,7 +44,9 @@ class Exchange(Ticket):
     __slots__ = (
         "_client",
         "_forwarder",
+        "_is_chunked",
         "_is_sent",
+        "_keeps_client",
         "_lease",
         "_link",
         "_out",
@@ -68,6 +70,8 @@ class Exchange(Ticket):
         self._task: asyncio.Task[None] | None = None
         self._response: Response | None = None
         self._out: list[bytes] = []  # of the answer, from one read of the node's, to be sent together
+        self._is_chunked = False  # for the client: a body whose length nobody knows
+        self._keeps_client = False  # its connection goes on after the answer
         self._is_sent = False  # a byte of it has gone to some node
         self._resends = 0
         self.sent_at = 0.0
@@ -155,6 +159,14 @@ class Exchange(Ticket):
 
     def node_head(self, response: Response) -> None:
         self._response = response
+        is_endless = response.framing is Framing.CHUNKED or response.framing is Framing.EOF
+        request = self.request
+        self._is_chunked = is_endless and not request.is_http10
+        self._keeps_client = (
+            request.keeps_alive
+            and (self._is_chunked or not is_endless)  # else the end of the connection ends the body
+            and not self._forwarder.is_stopping
+        )
         self.phase = Phase.ANSWERING
         self.first_byte_at = monotonic()
         if self._client is None:
@@ -162,7 +174,7 @@ class Exchange(Ticket):
                 self._abort_run("its client left")
             return
         self._out.append(
-            client_head(self.request, response, self._own_fields(), keeps_alive=self._keeps_client(response))
+            client_head(request, response, self._own_fields(), self._is_chunked, self._keeps_client)
         )
 
     def node_body(self, data: bytes) -> None:
@@ -203,7 +215,7 @@ class Exchange(Ticket):
         self.phase = Phase.READING
         self._drop_body()
         self.node_flush()
-        client.finish(keeps_alive=self._keeps_client(response))
+        client.finish(keeps_alive=self._keeps_client)
 
     def node_failed(self, error: RequestError, *, heard: bool) -> None:
         lease, link = self._lease, self._link
@@ -378,20 +390,6 @@ class Exchange(Ticket):
             self.request.body = None
 
     # --- what it knows
-
-    @property
-    def _is_chunked(self) -> bool:
-        """For the client: a body whose length nobody knows, and a client that can read it."""
-        response = self._response
-        return (
-            response is not None
-            and response.framing in (Framing.CHUNKED, Framing.EOF)
-            and not self.request.is_http10
-        )
-
-    def _keeps_client(self, response: Response) -> bool:
-        is_ended_by_close = self.request.is_http10 and response.framing in (Framing.CHUNKED, Framing.EOF)
-        return self.request.keeps_alive and not is_ended_by_close and not self._forwarder.is_stopping
 
     def _own_fields(self) -> bytes:
         return b"Server-Timing: queue;dur=%.1f, node;dur=%.1f\r\nX-Request-Id: %b\r\n" % (

@@ -183,6 +183,8 @@ class NodeLink(asyncio.Protocol):
             self._error = self._error or NodeAnsweredBadly(
                 "the node switched protocols without being asked to"
             )
+        except httptools.HttpParserCallbackError:
+            raise  # a fault of ours: asyncio logs it and ends the connection
         except httptools.HttpParserError as error:
             self._saw_more = True
             if not self._is_done and self._error is None:

@@ -63,6 +63,8 @@ class RequestReader:
         except httptools.HttpParserUpgrade as upgrade:
             if self._error is None:
                 self.early = bytearray(data[upgrade.args[0] :])
+        except httptools.HttpParserCallbackError:
+            raise  # a fault of ours: asyncio logs it and ends the connection
         except httptools.HttpParserError as error:
             if self._error is None:
                 self._error = MalformedRequest(f"the request is malformed: {error}")

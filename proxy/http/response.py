@@ -15,17 +15,13 @@ from http import HTTPStatus
 from proxy.errors import NodeAnsweredBadly, RequestError
 from proxy.http.message import Field, Request
 
-_DROPPED = frozenset(
+# What is looked at; all but Content-Length is dropped: hop-by-hop, or ours.
+_SPECIAL = frozenset(
     (
-        b"connection",
-        b"keep-alive",
-        b"proxy-connection",
-        b"te",
-        b"transfer-encoding",
-        b"upgrade",
+        b"content-length", b"connection", b"keep-alive", b"proxy-connection", b"te", b"transfer-encoding", b"upgrade",
         b"x-request-id",
     )
-)
+)  # fmt: skip
 
 
 class Framing(Enum):
@@ -80,10 +76,11 @@ def check_response(
     for name, value in fields:
         key = name.lower()
         value = value.rstrip(b" \t")
-        if key == b"content-length":
-            response.framing, response.length = Framing.LENGTH, int(value)
-        elif key in _DROPPED:
-            if key == b"transfer-encoding":
+        if key in _SPECIAL:
+            if key == b"content-length":
+                response.framing, response.length = Framing.LENGTH, int(value)
+                lines += (name, b": ", value, b"\r\n")
+            elif key == b"transfer-encoding":
                 if value.lower() != b"chunked" or response.framing is Framing.CHUNKED:
                     raise NodeAnsweredBadly("the node used a transfer coding other than chunked")
                 response.framing = Framing.CHUNKED
@@ -97,11 +94,16 @@ def check_response(
             elif key == b"upgrade":
                 response.upgrade = value
             continue
-        lines.append(b"%b: %b\r\n" % (name, value))
+        lines += (name, b": ", value, b"\r\n")
     if nominated:
         # Content-Length stays whatever Connection says: both sides count by it.
-        doomed = tuple(token + b":" for token in nominated if token and token != b"content-length")
-        lines = [line for line in lines if not line.lower().startswith(doomed)]
+        doomed = nominated - {b"content-length"}
+        lines = [
+            piece
+            for at in range(0, len(lines), 4)
+            if lines[at].lower() not in doomed
+            for piece in lines[at : at + 4]
+        ]
     if status == 101:
         if request.upgrade is None or response.upgrade is None:
             raise NodeAnsweredBadly("the node switched protocols without being asked to")
@@ -112,16 +114,17 @@ def check_response(
     return response
 
 
-def client_head(request: Request, response: Response, own_fields: bytes, *, keeps_alive: bool) -> bytes:
+def client_head(
+    request: Request, response: Response, own_fields: bytes, is_chunked: bool, keeps_alive: bool
+) -> bytes:
     """The head for the client: the node's fields, then ours. `keeps_alive`: whether its connection goes on."""
-    own = own_fields
-    if response.framing in (Framing.CHUNKED, Framing.EOF) and not request.is_http10:
-        own += b"Transfer-Encoding: chunked\r\n"
+    if is_chunked:
+        own_fields += b"Transfer-Encoding: chunked\r\n"
     if not keeps_alive:
-        own += b"Connection: close\r\n"
+        own_fields += b"Connection: close\r\n"
     elif request.is_http10:
-        own += b"Connection: keep-alive\r\n"
-    return b"HTTP/1.1 %d %b\r\n%b%b\r\n" % (response.status, response.reason, response.fields, own)
+        own_fields += b"Connection: keep-alive\r\n"
+    return b"HTTP/1.1 %d %b\r\n%b%b\r\n" % (response.status, response.reason, response.fields, own_fields)
 
 
 def problem_response(
