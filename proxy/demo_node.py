@@ -88,19 +88,32 @@ class Answer:
 
 
 class DemoNode:
-    """The node: what it does now and what it has seen. `app` serves it."""
+    """The node: what it does now and what it has seen. `runner` serves it."""
 
     def __init__(self, *, ready_after_secs: float = 0.0, work_secs: float = 0.05) -> None:
-        self.app = web.Application()
-        self.app.router.add_get("/ready", self._ready)
-        self.app.router.add_get("/stats", self._stats)
-        self.app.router.add_route("*", "/{path:.*}", self._work)
+        self._app = web.Application()
+        self._app.router.add_get("/ready", self._ready)
+        self._app.router.add_get("/stats", self._stats)
+        self._app.router.add_route("*", "/{path:.*}", self._work)
         self._work_secs = work_secs
         self._ready_at = time.monotonic() + ready_after_secs
         self._looks_free_until = 0.0
         self.is_working = False
         self.served = self.left = self.violations = 0
         self.started: deque[dict[str, object]] = deque(maxlen=_STARTED_KEPT)
+
+    def runner(self) -> web.AppRunner:
+        """An aiohttp runner of this node: bodies of any size as they came, large heads, and no long farewell."""
+        return web.AppRunner(
+            self._app,
+            access_log=None,
+            auto_decompress=False,
+            handler_cancellation=False,
+            max_line_size=_MAX_HEAD_BYTES,
+            max_field_size=_MAX_HEAD_BYTES,
+            max_headers=10_000,
+            shutdown_timeout=0.1,
+        )
 
     async def _ready(self, request: web.Request) -> web.Response:
         now = time.monotonic()
@@ -261,15 +274,7 @@ async def _run(host: str, port: int, node: DemoNode) -> int:
     stop = asyncio.Event()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)
-    runner = web.AppRunner(
-        node.app,
-        access_log=None,
-        auto_decompress=False,
-        max_line_size=_MAX_HEAD_BYTES,
-        max_field_size=_MAX_HEAD_BYTES,
-        max_headers=10_000,
-        shutdown_timeout=0.1,
-    )
+    runner = node.runner()
     await runner.setup()
     try:
         await web.TCPSite(runner, host, port).start()

@@ -25,9 +25,8 @@ from proxy.dispatch.nodes import Node, NodeState, Probe
 from proxy.tasks import Tasks
 
 _SCAN_SECS = 0.25  # how late a probe may be; 500 nodes looked through so often cost 0.1 % of a core
-_GRACE_SECS = (
-    1.0  # a node that broke or answered early is asked a second later: at once it would still be at work
-)
+_STAGGER_SECS = 0.002  # between probes due at once: begun together, 500 would stop all traffic for 0.2 s
+_GRACE_SECS = 1.0  # a node that broke or answered early is still at work: it is asked a second later
 _MAX_BODY_BYTES = 65536  # read, so that the node can finish its answer, but not without end
 
 
@@ -90,6 +89,7 @@ class Prober:
     def _ask_due(self) -> None:
         now = self._clock()
         nodes = self._dispatcher.nodes
+        delay = 0.0
         for node in nodes:
             if (
                 node.is_running
@@ -99,12 +99,13 @@ class Prober:
             ):
                 self._asked[node.number] = now, self._random()
                 self._in_flight.add(node.number)
-                self._tasks.spawn(self._ask(node), f"probe {node.name}")
+                self._tasks.spawn(self._ask(node, node.epoch, delay), f"probe {node.name}")
+                delay += _STAGGER_SECS
         if len(self._asked) > 2 * len(nodes):
             self._asked = {n.number: self._asked[n.number] for n in nodes if n.number in self._asked}
 
     def _is_due(self, node: Node, now: float) -> bool:
-        """`since`: when what we want to know began. The first probe comes `first` later, the others `every`."""
+        """`since`: when what we want to know began. The first probe is due `first` later."""
         asked_at, chance = self._asked.get(node.number, (-math.inf, 0.5))
         every = self._config.start_probe_interval_secs
         match node.state:
@@ -123,9 +124,12 @@ class Prober:
                 return False
         return now >= (since + first if asked_at < since else asked_at + every)
 
-    async def _ask(self, node: Node) -> None:
+    async def _ask(self, node: Node, epoch: int, delay: float) -> None:
         try:
-            epoch, url = node.epoch, node.url
+            await asyncio.sleep(delay)
+            if node.epoch != epoch:
+                return  # leased meanwhile, perhaps: one that serves is not asked
+            url = node.url
             probe = await self._probe(node)
             if node.state is NodeState.IDLE and node.epoch == epoch and probe.status is None:
                 # A server that takes one connection at a time waits on our idle link: it is not to blame yet.

@@ -46,9 +46,9 @@ class NodeLink(asyncio.Protocol):
         "_body_seen",
         "_body_sent",
         "_error",
+        "_fed",
         "_fields",
         "_has_heard",
-        "_head_size",
         "_is_done",
         "_is_held",
         "_is_paused",
@@ -86,7 +86,7 @@ class NodeLink(asyncio.Protocol):
         self._error: RequestError | None
         self._fields: list[Field]
         self._reason: bytes
-        self._head_size: int
+        self._fed: int  # bytes given to the parser
         self._body_left: int  # bytes to come of a body that is counted past the parser; -1: it is not
         self._body_seen: int
         self._body_sent: int
@@ -173,6 +173,7 @@ class NodeLink(asyncio.Protocol):
             self._relay_counted(data)
             return
         self._has_heard = True
+        self._fed += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -191,8 +192,7 @@ class NodeLink(asyncio.Protocol):
         elif self._error is not None:
             self._fail(self._error, heard=True)
         elif self._response is None:
-            self._head_size += len(data)
-            if self._head_size > self._max_header_bytes:
+            if self._fed > self._max_header_bytes:
                 self._fail(NodeAnsweredBadly("the node's response head is too large"), heard=True)
         else:
             if self._response.framing is Framing.LENGTH:
@@ -262,7 +262,7 @@ class NodeLink(asyncio.Protocol):
         self._error = None
         self._fields = []
         self._reason = b""
-        self._head_size = 0
+        self._fed = 0
         self._body_left = -1
         self._body_seen = self._body_sent = 0
         self._has_heard = self._is_done = self._saw_more = False
@@ -276,16 +276,19 @@ class NodeLink(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._fields.append((name, value))
-        if self._response is not None:  # a trailer
-            self._head_size += len(name) + len(value)
-            if self._head_size > self._max_header_bytes and self._error is None:
-                self._error = NodeAnsweredBadly("the node's trailers are too large")
+        if (
+            self._response is not None  # a trailer
+            and _size(self._fields) > self._max_header_bytes
+            and self._error is None
+        ):
+            self._error = NodeAnsweredBadly("the node's trailers are too large")
 
     def on_headers_complete(self) -> None:
         if self._is_done or self._request is None:
             return
         parser = self._parser
-        if sum(len(name) + len(value) for name, value in self._fields) > self._max_header_bytes:
+        # What was fed holds the head and maybe some of the body: only when it is a lot is it worth counting.
+        if self._fed > self._max_header_bytes and _size(self._fields) > self._max_header_bytes:
             self._error = NodeAnsweredBadly("the node's response head is too large")
             return
         try:
@@ -317,7 +320,7 @@ class NodeLink(asyncio.Protocol):
             return
         if self._response.is_interim:
             interim, self._response = self._response, None
-            self._head_size = 0
+            self._fed = 0
             if self._receiver is not None:
                 self._receiver.node_interim(interim)
         elif self._response.status != 101:
@@ -373,6 +376,10 @@ class NodeLink(asyncio.Protocol):
         self.abort()
         if receiver is not None:
             receiver.node_failed(error, heard=heard)
+
+
+def _size(fields: list[Field]) -> int:
+    return sum(len(name) + len(value) for name, value in fields)
 
 
 async def open_link(address: Address, tls: ResumingContext | None, max_header_bytes: int) -> NodeLink:

@@ -104,10 +104,8 @@ class RequestReader:
 
     # --- the parser's side. An exception must not pass through it, so an error is kept until `feed` goes on.
 
-    def on_message_begin(self) -> None:
-        self.is_in_head = True
-
     def on_url(self, data: bytes) -> None:
+        self.is_in_head = True
         self._target += data
 
     def on_header(self, name: bytes, value: bytes) -> None:

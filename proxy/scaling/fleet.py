@@ -5,8 +5,8 @@ What always holds:
   definitely failed, its destroy has succeeded, or the list has proved it absent.
 - Nothing is created before the list has been read once: what an earlier process left is adopted first.
 - A node is drained, in the same step as the decision, before its destroy is sent; it is never used again.
-- A list proves absence only if it began after all we know of the node (`Record`), and only
-  twice in a row. Every call is a task of its own: a slow one delays no other and no check.
+- A list proves absence only if it began after all we know of the node (`Record`), and only twice in a row.
+- Every call is a task of its own: a slow one delays no other and no check.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from proxy.dispatch.nodes import Node, NodeState
 from proxy.errors import ProviderError
 from proxy.providers.base import ListedNode, Provider
 from proxy.scaling.record import LIST_LAG_SECS, Fault, Record
-from proxy.scaling.troubles import Backoff, Troubles
+from proxy.scaling.troubles import FIRST_SECS, Backoff, Troubles
 from proxy.stats import Stats
 from proxy.tasks import Tasks
 
@@ -98,7 +98,6 @@ class Fleet:
             if not error.may_have_worked and node.id is None:
                 self._remove(record)
         else:
-            self._troubles.succeed("create")
             self._update(record, listed)
         finally:
             record.end_create(self._clock())
@@ -139,6 +138,10 @@ class Fleet:
     async def stop(self) -> None:
         """End every call. With `destroy_nodes_on_exit` all nodes go, busy ones too: their time is over."""
         if self._config.destroy_nodes_on_exit and self._provider.can_scale:
+            # Creates in flight, and those that were never heard of, must not outlive us unknown.
+            creates = [record.call for record in self._records.values() if record.call and not record.node.id]
+            await asyncio.gather(*creates, return_exceptions=True)
+            await self.refresh()
             ids = [node.id for node in self._dispatcher.nodes if node.id is not None]
             for outcome in await asyncio.gather(*map(self._provider.destroy, ids), return_exceptions=True):
                 if isinstance(outcome, BaseException):
@@ -159,13 +162,14 @@ class Fleet:
         self._compare(listed, began, self._clock())
         if not self.is_known:
             self.is_known = True
-            self.newest_adopted_at = max((r.node.created_at for r in self._records.values()), default=None)
+            births = [self._born_at(item) for item in listed if item.created_at is not None]
+            self.newest_adopted_at = max(births, default=None)
             self._on_change()
 
     def next_refresh_secs(self) -> float:
         """Until the list should be read again; the first one is waited for, so it is tried again sooner."""
-        usual = self._config.node_refresh_interval_secs if self.is_known else 0.0
-        return max(usual, self._troubles.delay("list"))
+        usual = self._config.node_refresh_interval_secs
+        return max(usual if self.is_known else min(usual, FIRST_SECS), self._troubles.delay("list"))
 
     def _compare(self, listed: list[ListedNode], began: float, now: float) -> None:
         by_id = {record.node.id: record for record in self._records.values() if record.node.id is not None}
@@ -192,17 +196,23 @@ class Fleet:
         }
 
     def _adopt(self, item: ListedNode, now: float) -> Record:
-        age = 0.0 if item.created_at is None else max(0.0, self._wall() - item.created_at)
-        record = self._add(item.name, now, created_at=now - age, is_adopted=True)
+        record = self._add(item.name, now, node_id=item.id, created_at=self._born_at(item))
         if item.id in self._destroyed:
             # Its destroy was reported done, yet it lives: paid for, dying or not, never to be used.
             self._dispatcher.drain(record.node)
         log.info("found node %s (%s)", item.name, item.id)
         return record
 
+    def _born_at(self, item: ListedNode) -> float:
+        """In the time of `clock`; now where the provider does not say, or its clock is ahead of ours."""
+        age = 0.0 if item.created_at is None else max(0.0, self._wall() - item.created_at)
+        return self._clock() - age
+
     def _update(self, record: Record, item: ListedNode) -> None:
         node, now = record.node, self._clock()
-        node.id = item.id
+        if node.id is None:  # its create worked, whatever was heard of it
+            node.id = item.id
+            self._troubles.succeed("create")
         node.is_running = item.is_running
         node.is_lost = False
         if node.state is NodeState.BUSY:
@@ -220,6 +230,8 @@ class Fleet:
         log.warning("node %s (%s) is in the provider's list no more", node.name, node.id)
         if record.call:
             record.call.cancel()
+        if node.state is NodeState.DRAINING:
+            self._troubles.succeed("destroy")
         if node.state is NodeState.STARTING and node.id is not None:
             self._troubles.fail("start", ProviderError(f"{node.name} was gone before it was ready"))
         self.count_paid(now)
@@ -257,7 +269,7 @@ class Fleet:
     def _end_settling(self, node: Node, now: float) -> None:
         """A node that answered, but whose probe says for longer than a run may take that it still works."""
         limit = self._config.run_timeout_secs
-        if limit and node.settling_since is not None and (age := now - node.settling_since) > limit:
+        if node.settling_since is not None and (age := now - node.settling_since) > limit:
             self._dispatcher.unready(
                 node, now, f"it worked on for {age:.1f} s > {limit:g} s after its answer"
             )
@@ -266,11 +278,11 @@ class Fleet:
     # bookkeeping
 
     def _add(
-        self, name: str, now: float, *, created_at: float | None = None, is_adopted: bool = False
+        self, name: str, now: float, *, node_id: str | None = None, created_at: float | None = None
     ) -> Record:
         self.count_paid(now)
-        node = self._dispatcher.add(name, now, created_at=created_at)
-        record = self._records[node.number] = Record(node, now, is_adopted)
+        node = self._dispatcher.add(name, now, id=node_id, created_at=created_at)
+        record = self._records[node.number] = Record(node, now, is_adopted=node_id is not None)
         return record
 
     def _remove(self, record: Record) -> None:

@@ -21,7 +21,7 @@ _DOUBLINGS = math.ceil(math.log2(LONGEST_SECS / FIRST_SECS))
 
 
 class Backoff:
-    """When one thing may be tried again. `random`, in [0, 1), makes waits 75 % to 100 % of the nominal one."""
+    """When one thing may be tried again. `random`, in [0, 1), makes it 75 % to 100 % of the nominal wait."""
 
     __slots__ = ("_failures", "_random", "_until")
 

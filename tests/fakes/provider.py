@@ -40,6 +40,7 @@ class FakeProvider:
         self.destroy_fault: ProviderError | None = None
         self.list_fault: ProviderError | None = None
         self.list_lag_secs = 0.0  # both for new machines and for destroyed ones
+        self.tells_age = True
         self.destroy_does_nothing = False  # answers well, and the machine lives on
         self.machines: dict[str, Machine] = {}
         self.calls: list[tuple[float, str, str]] = []
@@ -128,5 +129,5 @@ class FakeProvider:
             name=machine.name,
             url=f"http://10.0.0.{number}:8000",
             is_running=machine.is_running,
-            created_at=UNIX + machine.born_at,
+            created_at=UNIX + machine.born_at if self.tells_age else None,
         )

@@ -1,4 +1,4 @@
-"""Time that passes only when nothing else can happen: hours of timers run in milliseconds, always in the same order.
+"""Time that passes only when nothing else can happen: hours of timers in milliseconds, always in one order.
 
 `asyncio.sleep`, `asyncio.timeout` and `call_later` all go by the event loop's clock, so code under test needs
 no special sleep. Whatever the event loop is told of an exception nobody handled fails the test.

@@ -1,4 +1,4 @@
-"""Stopping: drained before destroyed, never used again, paid until it is certainly gone; and what the list says."""
+"""Stopping: drained before destroyed, never used again, paid until certainly gone; and what the list says."""
 
 from __future__ import annotations
 
@@ -96,13 +96,13 @@ async def test_failed_destroy_is_tried_again_and_its_node_stays_paid_and_unused(
         assert world.elapsed("destroy") == [185, 190, 200, 220, 260]
         assert world.states() == ["draining"]
         assert len(world.granted) == 1
-        assert world.loop.last_error == "destroy: HTTP 500"
+        assert world.error() == "destroy: HTTP 500"
         assert world.stats.scale_errors == {"destroy": 5}
         world.cloud.destroy_fault = None
         await world.until(345)
         assert len(world.granted) == 2
         assert world.cloud.most_alive == 1
-        assert world.loop.last_error is None
+        assert world.error() is None
 
 
 @virtual_time
@@ -118,6 +118,7 @@ async def test_draining_node_that_the_list_lacks_is_gone() -> None:
         assert world.states() == ["draining"]
         await world.until(210)
         assert not world.nodes
+        assert world.error() is None
         destroys = len(world.cloud.times("destroy"))
         await world.until(1000)
         assert len(world.cloud.times("destroy")) == destroys
@@ -268,6 +269,26 @@ async def test_nodes_stay_at_exit_unless_told_to_go(goes: bool) -> None:
         await world.until(5)
     assert len(world.cloud.alive()) == (0 if goes else 2)
     assert world.cloud.counts()["create"] == 2
+
+
+@pytest.mark.parametrize("drops", [True, False])
+@virtual_time
+async def test_creates_in_flight_at_exit_leave_nothing_behind(drops: bool) -> None:
+    async with World(min_nodes=2, destroy_nodes_on_exit=True) as world:
+        world.cloud.create_secs = 10.0
+        world.cloud.drops_creates = drops
+        await world.until(5)
+    assert world.cloud.counts()["create"] == 2
+    assert len(world.cloud.machines) == 2
+    assert not world.cloud.alive()
+
+
+@virtual_time
+async def test_failed_destroy_at_exit_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    async with World(min_nodes=1, destroy_nodes_on_exit=True) as world:
+        await world.until(5)
+        world.cloud.destroy_fault = ProviderError("HTTP 500")
+    assert "a node was not destroyed at exit: HTTP 500" in caplog.messages
 
 
 @virtual_time

@@ -1,4 +1,4 @@
-"""A scaling loop with the real dispatcher and rules, a fake cloud, and probes that answer once a machine has booted."""
+"""A scaling loop with the real dispatcher and rules, a fake cloud, and machines ready once booted."""
 
 from __future__ import annotations
 
@@ -67,6 +67,9 @@ class World:
     def nodes(self) -> list[Node]:
         return list(self.dispatcher.nodes)
 
+    def error(self) -> str | None:
+        return self.loop.last_error
+
     def states(self) -> list[str]:
         return [str(node.state) for node in self.dispatcher.nodes]
 
@@ -99,11 +102,12 @@ class World:
             now = seconds()
             for node in self.dispatcher.nodes:
                 machine = self.cloud.machines.get(node.id or "")
-                is_up = machine and machine.is_alive and machine.is_running and self.boot_secs is not None
-                if is_up and now >= machine.born_at + self.boot_secs and node.state is not NodeState.BUSY:
-                    self.dispatcher.ready(node, now)
-                elif machine and not machine.is_alive:
+                if machine is None or self.boot_secs is None or node.state is NodeState.BUSY:
+                    continue
+                if not machine.is_alive:
                     self.dispatcher.unready(node, now, "its probe: refused")
+                elif machine.is_running and now >= machine.born_at + self.boot_secs:
+                    self.dispatcher.ready(node, now)
             await asyncio.sleep(0.5)
 
 
