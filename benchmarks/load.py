@@ -39,11 +39,10 @@ def is_wrk_installed() -> bool:
 
 
 def run_wrk(url: str, *, connections: int, seconds: float, cpus: str) -> Load:
-    """Loads `url` for whole `seconds` (at least one). Raises BenchmarkError when wrk fails or nothing was served."""
-    argv = [
-        "taskset", "-c", cpus,
-        "wrk", "-t1", f"-c{connections}", f"-d{max(1, round(seconds))}s", "--timeout", "60s", "-s", str(_SCRIPT), url,
-    ]  # fmt: skip
+    """Loads `url` for whole `seconds` (at least one). Raises BenchmarkError when wrk fails or nothing was
+    served."""
+    options = [f"-c{connections}", f"-d{max(1, round(seconds))}s", "--timeout", "60s", "-s", str(_SCRIPT)]
+    argv = ["taskset", "-c", cpus, "wrk", "-t1", *options, url]
     ended = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=seconds + 120)
     if ended.returncode:
         raise BenchmarkError(f"wrk failed: {ended.stderr.strip() or ended.stdout.strip()}")

@@ -2,14 +2,14 @@
 
     python -m benchmarks.node COUNT
 
-prints {"ports": [...], "control": PORT} on one line and serves until it is stopped. `?work=MS` is how long a request
-runs, `?bytes=N` the size of its response, /ready answers 200 and is counted only as a probe. The control port answers
-every GET with what was measured since the last reset (a GET of /reset), as JSON.
+prints {"ports": [...], "control": PORT} on one line and serves until it is stopped. `?work=MS` is how long a
+request runs, `?bytes=N` the size of its response, /ready answers 200 and is counted only as a probe. The
+control port answers every GET with what was measured since the last reset (a GET of /reset), as JSON.
 
-What always holds: a request begins with its first byte in and ends when the kernel has taken its last byte out. A
-second one that begins in between, on the same port, is a violation, and is served all the same. X-Seq numbers
-must arrive increasing over all ports. Connections write through (high-water mark 0), so that the clock is read after
-the bytes have left, not when they were queued.
+What always holds: a request begins with its first byte in and ends when the kernel has taken its last byte
+out. A second one that begins in between, on the same port, is a violation, and is served all the same. X-Seq
+numbers must arrive increasing over all ports. Connections write through (high-water mark 0), so that the
+clock is read after the bytes have left, not when they were queued.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ class Measured:
 
 
 class Node:
-    """One port: how many requests it has at this moment, and when its last one ended (0: not since the reset)."""
+    """One port: how many requests it has at this moment, and when its last one ended (0: not since the
+    reset)."""
 
     __slots__ = ("last_out", "running")
 
@@ -84,7 +85,8 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a target asks for: seconds of work and the response, of which `rest` bytes follow the first piece."""
+    """What a target asks for: seconds of work and the response, of which `rest` bytes follow the first
+    piece."""
 
     work: float
     first: bytes
@@ -127,7 +129,17 @@ def _plan(target: str) -> Plan:
 class NodeConnection(asyncio.Protocol):
     """One connection to a node: `between requests -> in head -> in body -> working -> writing -> between`."""
 
-    __slots__ = ("_bench", "_body_left", "_head", "_node", "_paused", "_plan", "_rest", "_started", "_transport")
+    __slots__ = (
+        "_bench",
+        "_body_left",
+        "_head",
+        "_node",
+        "_paused",
+        "_plan",
+        "_rest",
+        "_started",
+        "_transport",
+    )
 
     def __init__(self, bench: Bench, node: Node) -> None:
         self._bench = bench
@@ -182,7 +194,9 @@ class NodeConnection(asyncio.Protocol):
             return
         length_at = lower.find(b"\r\ncontent-length:")
         if length_at < 0 and b"\r\ntransfer-encoding:" in lower:
-            measured.bad_requests += 1  # no client of this benchmark sends chunks, and no proxy should make them
+            measured.bad_requests += (
+                1  # no client of this benchmark sends chunks, and no proxy should make them
+            )
             self._transport.abort()
             return
         self._body_left = (

@@ -1,8 +1,8 @@
 """Pinned processes: each leads a process group of its own, which is stopped as a whole.
 
 What always holds: a `Process` that was started is stopped by the end of its `with` block, children included.
-Memory and processor time are those of the whole group, so nginx with its worker, or two proxies in a row started
-by one command, are charged in full.
+Memory and processor time are those of the whole group, so nginx with its worker, or two proxies in a row
+started by one command, are charged in full.
 """
 
 from __future__ import annotations
@@ -148,7 +148,8 @@ class Process:
         return Memory(rss, pss)
 
     def wait_quiet(self, timeout_secs: float = 120.0) -> None:
-        """Returns when the group has used less than 2 % of a core for a second: it has taken in what was sent."""
+        """Returns when the group has used less than 2 % of a core for a second: it has taken in what was
+        sent."""
         deadline = time.monotonic() + timeout_secs
         used = self.cpu_secs()
         while time.monotonic() < deadline:
