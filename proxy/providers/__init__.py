@@ -1,6 +1,7 @@
 """Engines that make nodes."""
 
 from __future__ import annotations
+
 from proxy.config import Config, ProcessConfig, StaticConfig
 from proxy.providers.base import Provider
 from proxy.providers.process import ProcessProvider

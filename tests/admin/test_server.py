@@ -143,10 +143,10 @@ async def test_facts_need_the_token(path: str, given: str | None, rig: Rig, http
 
 
 async def test_the_token_opens_and_the_scheme_has_no_case(rig: Rig, http: ClientSession) -> None:
-    await rig.serve(admin_token="s3cret-ü")
+    await rig.serve(admin_token="s3cret-x")
     for scheme in ("Bearer", "bearer"):
         async with http.get(
-            rig.url("/api/status"), headers={"Authorization": f"{scheme} s3cret-ü"}
+            rig.url("/api/status"), headers={"Authorization": f"{scheme} s3cret-x"}
         ) as response:
             assert response.status == 200
 
