@@ -76,7 +76,7 @@ async def until_active(client: Client, active: int) -> None:
 
 async def test_it_echoes_what_it_got(client: Client) -> None:
     body = b"\x00" * 300_000
-    url = URL(f"{address(client)}a//b?x=%2f&work=0", encoded=True)
+    url = URL(str(address(client)).rstrip("/") + "/a//b?x=%2f&work=0", encoded=True)
     response = await client.post(url, data=body, headers=[("X-Twice", "1"), ("X-Twice", "2")])
     echo = await response.json()
     assert (response.status, echo["method"], echo["path"]) == (200, "POST", "/a//b?x=%2f&work=0")
