@@ -1,31 +1,27 @@
 """The wiring: builds every object, introduces neighbours to each other, and keeps the order of start and stop.
 
 Start: provider -> scaler (reads the list, adopts) -> probes -> admin port -> users' port. Stop: the users' port first,
-then what waits and runs has `drain_timeout_secs` to finish, then everything in reverse. A second signal skips the wait.
+then what waits and runs has `drain_timeout_secs` to finish, then everything in reverse. `hurry` skips the wait.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import secrets
-import signal
 import ssl
-from pathlib import Path
 from time import monotonic
 
 import httpx
-import uvloop
 
-from proxy import __version__, logs
+from proxy import logs
 from proxy.admin.metrics import new_registry
 from proxy.admin.server import AdminServer
 from proxy.admin.status import View, stats_line
 from proxy.clock import Clock
-from proxy.config import Config, load
+from proxy.config import Config
 from proxy.dispatch.dispatcher import Dispatcher
-from proxy.errors import ConfigError, ProviderError
+from proxy.errors import ProviderError
 from proxy.forwarder import Forwarder, grant
 from proxy.http.server import HttpServer
 from proxy.http.settings import HttpSettings
@@ -70,6 +66,7 @@ class App:
         )
         self._probe_client: httpx.AsyncClient | None = None
         self._prober: Prober | None = None
+        self._tls: ssl.SSLContext | None = None
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._served_before = 0
 
@@ -80,17 +77,18 @@ class App:
 
     async def start(self) -> None:
         config = self.config
-        await self.provider.start()
-        self._probe_client = open_client(config)
-        self._prober = Prober(self.dispatcher, config, self.forwarder.drop_link, self._probe_client)
-        self.scaling.start()
-        self._prober.start()
-        self._sweep()
-        self._log_stats()
         try:
+            await self.provider.start()
+            self._probe_client = open_client(config)
+            self._prober = Prober(self.dispatcher, config, self.forwarder.drop_link, self._probe_client)
+            self.scaling.start()
+            self._prober.start()
+            self._sweep()
+            self._log_stats()
+            self._tls = _server_tls(config)
             await self.admin.start()
-            await self.server.start(config.listen_host, config.listen_port, _server_tls(config))
-        except OSError:
+            await self.server.start(config.listen_host, config.listen_port, self._tls)
+        except (OSError, ProviderError):
             await self._close()
             raise
         log.info("accepting requests", extra={"fields": {"host": config.listen_host, "port": self.port}})
@@ -110,7 +108,11 @@ class App:
         await self._close()
 
     def reload(self, config: Config) -> list[str]:
-        """Take over all that can change while running; returns the changed keys that cannot."""
+        """Take over all that can change while running, renewed certificate files too; returns the changed keys that
+        cannot. Raises OSError, and changes nothing, where the certificate cannot be loaded."""
+        if self._tls is not None and self.config.tls_cert_file is not None:
+            # Handshakes from now on use it; the context itself belongs to the listening socket.
+            self._tls.load_cert_chain(self.config.tls_cert_file, self.config.tls_key_file)
         changed = [
             name for name in Config.model_fields if getattr(config, name) != getattr(self.config, name)
         ]
@@ -158,51 +160,6 @@ class App:
             )
         self._served_before = self.dispatcher.served
         self._timers["stats"] = loop.call_later(interval or 15, self._log_stats)
-
-
-def run(config_path: Path) -> int:
-    """Serve until told to stop; returns the exit code. Raises ConfigError before anything has started."""
-    config = load(config_path, os.environ)
-    logs.setup(config.log_format, config.log_level)
-    for warning in config.warnings:
-        log.warning("%s", warning)
-    return uvloop.run(_serve(config, config_path))
-
-
-async def _serve(config: Config, config_path: Path) -> int:
-    loop = asyncio.get_running_loop()
-    told_to_stop, hurry = asyncio.Event(), asyncio.Event()
-
-    def stop() -> None:
-        (hurry if told_to_stop.is_set() else told_to_stop).set()
-
-    app = App(config)
-    log.info("fifo-proxy %s starts", __version__, extra={"fields": {"provider": config.provider.kind}})
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop)
-    loop.add_signal_handler(signal.SIGHUP, lambda: _reload(app, config_path))
-    try:
-        await app.start()
-    except (OSError, ProviderError) as error:
-        log.error("cannot start: %s", error)
-        return 1
-    await told_to_stop.wait()
-    log.info("stopping", extra={"fields": {"drain_timeout_secs": app.config.drain_timeout_secs}})
-    await app.stop(hurry)
-    log.info("stopped")
-    return 0
-
-
-def _reload(app: App, config_path: Path) -> None:
-    try:
-        config = load(config_path, os.environ)
-    except ConfigError as error:
-        for fault in error.faults:
-            log.error("not reloaded: %s", fault)
-        return
-    for name in app.reload(config):
-        log.warning("%s changes only with a restart", name)
-    log.info("configuration reloaded")
 
 
 def _settings(config: Config) -> HttpSettings:

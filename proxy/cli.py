@@ -47,8 +47,8 @@ def main() -> None:
 @config_option
 def serve(config_path: Path) -> None:
     """Run the proxy until SIGTERM or SIGINT."""
-    from proxy.app import run
     from proxy.errors import ConfigError
+    from proxy.serve import run
 
     try:
         code = run(config_path)

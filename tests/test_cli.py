@@ -143,9 +143,9 @@ def test_serve_is_the_default(
         paths.append(path)
         return code
 
-    app = types.ModuleType("proxy.app")
+    app = types.ModuleType("proxy.serve")
     app.__dict__["run"] = run_app
-    monkeypatch.setitem(sys.modules, "proxy.app", app)
+    monkeypatch.setitem(sys.modules, "proxy.serve", app)
     assert run(*args, env=environ).exit_code == code
     assert paths == [Path(expected)]
 
@@ -154,9 +154,9 @@ def test_serve_tells_faults_line_by_line(monkeypatch: pytest.MonkeyPatch) -> Non
     def refuse(path: Path) -> int:
         raise ConfigError(["a: wrong", "b: wrong"])
 
-    app = types.ModuleType("proxy.app")
+    app = types.ModuleType("proxy.serve")
     app.__dict__["run"] = refuse
-    monkeypatch.setitem(sys.modules, "proxy.app", app)
+    monkeypatch.setitem(sys.modules, "proxy.serve", app)
     result = run("serve")
     assert (result.exit_code, result.stdout, result.stderr) == (2, "", "a: wrong\nb: wrong\n")
 
