@@ -28,6 +28,8 @@ _WRITE_HIGH = 65536  # bytes waiting in the transport from which on the client i
 _EARLY_MAX = 65536  # bytes kept of what comes before an answer: behind an Upgrade
 _PIPELINE_MAX = 64  # whole requests kept behind the one being answered
 
+_NOBODY = Peer("", scheme=b"http", is_trusted=False, pseudonym=b"")  # until the connection is made
+
 
 class ClientReceiver(Protocol):
     """Whoever has the request and owes the answer."""
@@ -83,7 +85,7 @@ class ClientConnection(RequestReader, asyncio.Protocol):
         connections: set[ClientConnection],
         next_id: Callable[[], bytes],
     ) -> None:
-        super().__init__(settings, next_id, cast(Peer, None))
+        super().__init__(settings, next_id, _NOBODY)
         self._handler = handler
         self._connections = connections
         self._transport: asyncio.Transport | None = None
