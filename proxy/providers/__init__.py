@@ -15,11 +15,11 @@ from proxy.providers.suanli_api import SuanliApi, load_key
 
 __all__ = ["ListedNode", "Provider", "build"]
 
-_SHORTEST_SECRET = 4  # masking "1" or "on" would make every error unreadable
+_SHORTEST_SECRET = 6  # masking every "1" or "true" would leave no error readable
 
 
 def build(config: Config) -> Provider:
-    """The provider that the configuration names, not started. Raises ConfigError for a key file it cannot use."""
+    """The provider that the configuration names, not started. Raises ConfigError for an unusable key file."""
     engine = config.provider
     if isinstance(engine, StaticConfig):
         return StaticProvider(engine.nodes)
@@ -52,7 +52,7 @@ def _secrets(value: object, *, is_hidden: bool = False) -> Iterator[str]:
     """Every text under a key that has a secret's name: the API may send it back in an error."""
     if isinstance(value, dict):
         for key, part in value.items():
-            yield from _secrets(part, is_hidden=is_hidden or is_secret(key))
+            yield from _secrets(part, is_hidden=is_secret(key) or (is_hidden and key != "name"))
     elif isinstance(value, list):
         for part in value:
             yield from _secrets(part, is_hidden=is_hidden)

@@ -2,11 +2,11 @@
 
     Pending -> Running (with an address: may be probed) -> End, by `stop`, for good; Paused has no node
 
-- Ours is every task whose name begins with the configured `task_name`, whoever made it. Names are compared here:
-  what the API's own `search_value` matches is documented nowhere.
+- Ours is every task whose name begins with the configured `task_name`, whoever made it. Names are compared
+  here: what the API's own `search_value` matches is documented nowhere.
 - Other, null and whatever comes next mean "cannot tell": listed, hence counted as paid, but not running.
-- A task that we knew and that the search lacks is asked for by its id before it is left out: the search has no
-  filter for Other, trails behind creates, and its pages shift while they are read.
+- A task that we knew and that the search lacks is asked for by its id before it is left out: the search has
+  no filter for Other, may trail behind creates, and its pages shift while they are read.
 - An address is that of the task; the gateway spreads a task's nodes over it. So `points` is always 1.
 """
 
@@ -141,8 +141,8 @@ class SuanliProvider:
     # the search
 
     async def _search(self) -> dict[str, ListedNode]:
-        """Our tasks by id. Read again where pages have shifted; what any pass saw counts, since a node too many
-        for one list does no harm, but one too few may be replaced."""
+        """Our tasks by id. Read again where pages have shifted; what any pass saw counts, since a node too
+        many for one list does no harm, but one too few may be replaced."""
         nodes: dict[str, ListedNode] = {}
         for _ in range(_PASSES):
             if await self._read_pages(nodes):
@@ -154,7 +154,7 @@ class SuanliProvider:
         seen: set[str] = set()
         totals: set[int] = set()
         for number in itertools.count(1):
-            query = {
+            query: dict[str, str | int] = {
                 "type": "Deployment",
                 "status": "Running,Pending",
                 "page": number,
@@ -256,7 +256,7 @@ def _address(services: object, port: int) -> str | None:
 def _unix_secs(create_time: object) -> float | None:
     """RFC 3339 as the API writes it, Beijing time where it names no zone; None where it cannot be read."""
     try:
-        at = datetime.fromisoformat(create_time) if isinstance(create_time, str) else None
+        at = datetime.fromisoformat(str(create_time))
     except ValueError:
         return None
-    return at and (at if at.tzinfo else at.replace(tzinfo=_BEIJING)).timestamp()
+    return (at if at.tzinfo else at.replace(tzinfo=_BEIJING)).timestamp()
