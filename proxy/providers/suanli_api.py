@@ -171,7 +171,7 @@ class SuanliApi:
         try:
             envelope = _Envelope.model_validate_json(response.content)
         except ValidationError:
-            code, said = None, f"not the API's JSON: {response.text!r}"
+            code, said = None, f"not the API's JSON: {response.text}"
         else:
             code, said = envelope.code, f"{envelope.code} {envelope.message or ''}"
             if code == _OK and status < 300:
@@ -194,13 +194,15 @@ class SuanliApi:
 
     def _masked(self, text: str) -> str:
         """One short line without secrets; cut only after masking, or half a secret could be left."""
-        line = " ".join(self._secrets.sub("***", text).split())
+        masked = self._secrets.sub("***", text)
+        line = " ".join("".join(c if c.isprintable() else " " for c in masked).split())
         return line if len(line) <= _SHOWN_CHARACTERS else line[:_SHOWN_CHARACTERS] + "..."
 
 
 def _written_forms(secret: str) -> set[str]:
-    """How a text may be found in an answer: as it is, in JSON, in a URL."""
-    return {form for form in (secret, json.dumps(secret)[1:-1], quote(secret, safe="")) if form}
+    """How a text may be found in an answer: as it is, in JSON (some escape slashes), in a URL."""
+    in_json = json.dumps(secret)[1:-1]
+    return {form for form in (secret, in_json, in_json.replace("/", r"\/"), quote(secret, safe="")) if form}
 
 
 def _retry_after(value: str) -> float | None:

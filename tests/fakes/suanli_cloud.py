@@ -158,7 +158,7 @@ class SuanliCloud:
                 request.path,
                 time.monotonic(),
                 dict(request.query),
-                json.loads(body) if body else None,
+                _object(body),
             )
         )
         once = self._once.get(operation)

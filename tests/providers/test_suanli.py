@@ -291,6 +291,18 @@ async def test_both_generations_of_detail(cloud: SuanliCloud, make_suanli: MakeS
     assert cloud.calls[-1].path == path
 
 
+async def test_a_detail_that_is_no_task_tells_nothing(cloud: SuanliCloud, make_suanli: MakeSuanli) -> None:
+    task = cloud.add_task("pool-a-1", url=URL)
+    provider = await make_suanli()
+    await provider.list()
+    task.status = "Other"
+    cloud.always["detail"] = Fault(answer={"code": "0000", "data": {"odd": 1}})
+    assert [node.is_running for node in await provider.list()] == [False]
+    cloud.always["stop"] = Fault(code="Z001", message="not now")
+    with pytest.raises(ProviderError, match="not now"):
+        await provider.destroy(str(task.number))
+
+
 # create
 
 
