@@ -1,8 +1,8 @@
 """The configuration: read once, checked whole, frozen.
 
 `kinds` the kinds of values <- `engines` what makes nodes <- `model` every key <- `faults` what is wrong, in
-words <- `checks` what keys must agree on <- `source` files and environment. A `Config` that `load` returns can be
-served with; all that is wrong with one is told at once, one line each, and no line shows a secret.
+words <- `checks` what keys must agree on <- `source` files and environment. A `Config` that `load` returns
+can be served with; all that is wrong is told at once, one line each, and no line shows a secret.
 """
 
 from __future__ import annotations

@@ -12,7 +12,18 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr
 
-from proxy.config.kinds import BaseUrl, FilePath, Interval, OpenSection, Origin, Port, Section, Target, Text
+from proxy.config.kinds import (
+    BaseUrl,
+    FilePath,
+    Interval,
+    OpenSection,
+    Origin,
+    Port,
+    Secret,
+    Section,
+    Target,
+    Text,
+)
 
 
 def _distinct(nodes: tuple[str, ...]) -> tuple[str, ...]:
@@ -63,7 +74,7 @@ class SuanliConfig(Section):
         default="https://openapi.suanli.cn",
         description="Address of the API; may be given at the top level instead.",
     )
-    token: SecretStr = Field(
+    token: Secret = Field(
         default=SecretStr(""), description="API key of the account; may be given at the top level instead."
     )
     private_key_file: FilePath | None = Field(

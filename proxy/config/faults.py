@@ -71,8 +71,9 @@ def near(name: str, names: Iterable[str]) -> str:
 
 
 def faults_of(error: ValidationError) -> list[Fault]:
-    """What pydantic found, in our words."""
-    return [_fault(details) for details in error.errors(include_url=False)]
+    """What pydantic found, in our words; a list is not also too short because what is in it is wrong."""
+    found = error.errors(include_url=False)
+    return [_fault(details) for details in found if details["type"] != "too_short" or not details["input"]]
 
 
 def _fault(details: ErrorDetails) -> Fault:
@@ -100,6 +101,7 @@ def _fault(details: ErrorDetails) -> Fault:
 
 def _expectation(kind: str, name: str, context: dict[str, Any], message: str) -> str:
     number = f"a number{' of seconds, such as 30' if name.endswith('_secs') else ''}"
+    bound = f"{next((context[key] for key in ('ge', 'gt', 'le') if key in context), 0):.15g}"
     if kind == "literal_error":
         choices = context["expected"].replace("'", '"').replace("True", "true").replace("False", "false")
         return f"expected {choices}"
@@ -115,9 +117,9 @@ def _expectation(kind: str, name: str, context: dict[str, Any], message: str) ->
         "dict_type": "an object {...}",
         "model_type": "an object {...}",
         "model_attributes_type": "an object {...}",
-        "greater_than_equal": f"at least {context.get('ge')}",
-        "greater_than": f"more than {context.get('gt')}",
-        "less_than_equal": f"at most {context.get('le')}",
+        "greater_than_equal": f"at least {bound}",
+        "greater_than": f"more than {bound}",
+        "less_than_equal": f"at most {bound}",
         "string_too_short": "a text that is not empty",
         "too_short": "at least one",
     }

@@ -11,7 +11,16 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Strict, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    Strict,
+    WithJsonSchema,
+)
 
 _YEAR_SECS = 31_536_000
 _PEBIBYTE = 2**50
@@ -79,6 +88,13 @@ def base_url(value: str) -> str:
     return value.rstrip("/")
 
 
+def _secret(value: SecretStr) -> SecretStr:
+    text = value.get_secret_value()
+    if not text.isascii() or not text.isprintable() or " " in text:
+        raise ValueError("expected plain ASCII letters without blanks and line breaks")
+    return value
+
+
 def _target(value: str) -> str:
     if not value.startswith("/"):
         raise ValueError('expected a path that begins with "/"')
@@ -98,6 +114,7 @@ Seconds = Annotated[float, Strict(), Field(ge=0, le=_YEAR_SECS, allow_inf_nan=Fa
 Interval = Annotated[float, Strict(), Field(gt=0, le=_YEAR_SECS, allow_inf_nan=False)]
 FilePath = Annotated[Path, BeforeValidator(_path)]
 Network = Annotated[IPv4Network | IPv6Network, BeforeValidator(_network), WithJsonSchema({"type": "string"})]
+Secret = Annotated[SecretStr, AfterValidator(_secret)]
 BaseUrl = Annotated[str, AfterValidator(base_url)]
 Origin = Annotated[str, AfterValidator(_origin)]
 Target = Annotated[str, AfterValidator(_target)]

@@ -23,6 +23,7 @@ from proxy.config.kinds import (
     Network,
     Port,
     Seconds,
+    Secret,
     Section,
     Target,
     Text,
@@ -39,7 +40,7 @@ class Config(Section):
         default="https://openapi.suanli.cn",
         description="Address of the Suanli API, used when provider is Suanli.",
     )
-    token: SecretStr = Field(default=SecretStr(""), description="API key of the Suanli account.")
+    token: Secret = Field(default=SecretStr(""), description="API key of the Suanli account.")
     min_nodes: Count = Field(
         default=1, description="Nodes kept even when idle. 0: none at start, the first request starts one."
     )
@@ -97,7 +98,7 @@ class Config(Section):
     admin_port: ListenPort = Field(
         default=8081, description="Port of dashboard, metrics and API; 0: any free one."
     )
-    admin_token: SecretStr | None = Field(
+    admin_token: Secret | None = Field(
         default=None, description="Token that the admin port demands; needed when admin_host is not loopback."
     )
     admin_open: Flag = Field(

@@ -7,12 +7,13 @@ place of the top-level key; one with our prefix that names no key is a fault. Al
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import json5
-from pydantic import SecretStr, ValidationError
+from pydantic import ValidationError
 
 from proxy.config.checks import cautions, contradictions, missing
 from proxy.config.engines import SuanliConfig
@@ -27,11 +28,7 @@ RESERVED = ("FIFO_PROXY_CONFIG", "FIFO_PROXY_TRACES")
 _LINKED = re.compile(
     r"FIFO_PROXY_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)"
 )
-_TEXT_KEYS = frozenset(
-    key
-    for key, field in Config.model_fields.items()
-    if field.annotation in (str, SecretStr, SecretStr | None, Path | None) or key.endswith(("_file", "_dir"))
-)
+_FULL_WIDTH = re.compile("[，：｛｝［］＂]")
 _FLAT_KEYS = ("openapi_base_url", "token")
 
 
@@ -118,17 +115,23 @@ def read(path: Path) -> dict[str, Any]:
     try:
         value = json5.loads(text, allow_duplicate_keys=False)
     except (ValueError, RecursionError) as error:
-        raise ConfigError([f"{path}{_syntax(error)}"]) from None
+        raise ConfigError([f"{path}{_syntax(text, error)}"]) from None
     if not isinstance(value, dict):
         raise ConfigError([f"{path}: expected an object {{...}}"])
     return value
 
 
-def _syntax(error: Exception) -> str:
+def _syntax(text: str, error: Exception) -> str:
+    """Where and what, in one line; full-width punctuation, which looks right to a Chinese reader, is pointed at."""
     found = re.fullmatch(r"<string>:(\d+) (.*) at column (\d+)", str(error), re.DOTALL)
     if found:
         line, problem, column = found.groups()
-        return f":{line}:{column}: {problem[0].lower()}{problem[1:]}"
+        around = text.split("\n")[int(line) - 1][max(0, int(column) - 2) : int(column)]
+        wide = _FULL_WIDTH.search(around)
+        hint = (
+            f" (full-width {wide[0]} where JSON has {unicodedata.normalize('NFKC', wide[0])})" if wide else ""
+        )
+        return f":{line}:{column}: {problem[0].lower()}{problem[1:]}{hint}"
     return f": {str(error)[0].lower()}{str(error)[1:]}"
 
 
@@ -142,12 +145,16 @@ def _key_of(name: str, value: str) -> str | None:
 
 def _value_of(key: str, text: str) -> Any:
     """What a variable means: texts as they are; anything else as JSON, or as it is where that is none."""
-    if key in _TEXT_KEYS:
+    if _is_text(Config.model_json_schema()["properties"][key]):
         return text
     try:
         return json5.loads(text, allow_duplicate_keys=False)
     except ValueError:
         return text
+
+
+def _is_text(schema: dict[str, Any]) -> bool:
+    return {kind.get("type") for kind in schema.get("anyOf", [schema])} <= {"string", "null"}
 
 
 def effective(config: Config) -> dict[str, Any]:
