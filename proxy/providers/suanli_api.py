@@ -84,10 +84,7 @@ class SuanliApi:
         secrets: Iterable[str] = (),
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
-        # A token that came out of a file often ends with a line end, which no header can carry.
-        self._token = token.strip()
-        if not self._token.isascii() or not self._token.isprintable():
-            raise ConfigError(["token: expected printable ASCII characters"])
+        self._token = token
         self._base_url = base_url.rstrip("/")
         self._key = key
         self._timeout_secs = timeout_secs

@@ -278,16 +278,6 @@ async def test_no_log_shows_the_token(
     assert TOKEN not in repr(vars(provider))
 
 
-async def test_a_token_with_a_line_end_is_trimmed(cloud: SuanliCloud, make_suanli: MakeSuanli) -> None:
-    assert await (await make_suanli(token=f"{TOKEN}\n")).list() == []
-
-
-def test_a_token_that_no_header_can_carry_is_a_fault_that_does_not_show_it() -> None:
-    with pytest.raises(ConfigError) as caught:
-        SuanliApi("http://127.0.0.1:1", "密钥-feedface")
-    assert "feedface" not in str(caught.value)
-
-
 def test_an_empty_token_masks_nothing() -> None:
     assert SuanliApi("http://127.0.0.1:1", "")._masked("all is shown") == "all is shown"
 
