@@ -32,7 +32,7 @@ class RequestError(FifoProxyError):
 
     status: ClassVar[int]
     title: ClassVar[str]
-    outcome: ClassVar[Outcome] = "not_sent"
+    outcome: Outcome = "not_sent"  # an instance's own where it had been sent before
     proxy_status: ClassVar[str]
     closes: ClassVar[bool] = False
 
@@ -85,7 +85,13 @@ class SpoolFull(RequestError):
 
 
 class LoopDetected(RequestError):
-    status, title, proxy_status = 508, "Loop Detected", "proxy_loop_detected"
+    status, title, proxy_status, closes = 508, "Loop Detected", "proxy_loop_detected", True
+
+
+class NodeUnreachable(RequestError):
+    """No connection to the node, and `resend` is `never`."""
+
+    status, title, proxy_status = 502, "Bad Gateway", "connection_refused"
 
 
 class NodeBroke(RequestError):

@@ -15,7 +15,8 @@ class ListedNode:
     """A node as its provider tells of it now.
 
     `id` is the provider's, `name` ours; `url` is `http(s)://host[:port]`, None while there is no address.
-    `is_running` means that it may be probed. `created_at`: Unix seconds, None where the provider does not say.
+    `is_running` means that it may be probed; while it is False the node counts as paid all the same.
+    `created_at`: Unix seconds, None where the provider does not say.
     """
 
     id: str

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from proxy.scaling.rules import Action, Down, Limits
-from proxy.scaling.simulate import Run, UnusableTrace, read_trace, simulate
+from proxy.scaling.simulate import Run, read_trace, simulate
 
 
 def traces_directory() -> Path | None:

@@ -1,0 +1,1 @@
+"""The peers' own programs and configuration templates; benchmarks.targets starts them."""

@@ -1,0 +1,55 @@
+"""Saturated: 16 nodes without work, 200 keep-alive clients, responses of 1 KB. The proxy's core is the
+limit."""
+
+from __future__ import annotations
+
+from benchmarks.bench import Bench
+from benchmarks.scenario import Figure, Goal, Sample, Scenario
+from benchmarks.targets import Target
+
+PATH = "/?bytes=1024"
+_CASE = "16 nodes, 200 clients"
+
+
+def saturate(bench: Bench, target: Target, *, node_count: int, clients: int, path: str = PATH) -> Sample:
+    """Requests per second and the proxy's processor time for each, under closed-loop load."""
+    with bench.nodes(node_count) as nodes, bench.proxy(target, nodes) as proxy:
+        bench.wrk(proxy.url(path), connections=clients, seconds=1)  # every connection and cache warm
+        nodes.reset()
+        used = proxy.cpu_secs()
+        load = bench.wrk(proxy.url(path), connections=clients, seconds=bench.secs(4))
+        used = proxy.cpu_secs() - used
+        seen = nodes.read()
+    faults = {"errors": load.errors}
+    if target.has_line:
+        faults["two at once"] = seen.violations
+    return Sample(
+        {
+            "requests_per_sec": load.requests_per_sec,
+            "p99_ms": load.p99_us / 1e3,
+            "cpu_us": used / load.requests * 1e6,
+        },
+        faults,
+    )
+
+
+def measure(bench: Bench, target: Target, case: str) -> Sample:
+    return saturate(bench, target, node_count=16, clients=200)
+
+
+SCENARIO = Scenario(
+    name="throughput",
+    title="Saturated throughput",
+    figures=(
+        Figure("requests_per_sec", "requests/s"),
+        Figure("p99_ms", "p99", "ms", 2),
+        Figure("cpu_us", "CPU per request", "µs", 1),
+    ),
+    cases=(_CASE,),
+    peers=("haproxy", "nginx", "nginx+haproxy", "aiohttp"),
+    goals=(
+        Goal("requests_per_sec", _CASE, 1.0, at_least=True, peer="haproxy"),
+        Goal("requests_per_sec", _CASE, 5.0, at_least=True, peer="aiohttp"),
+    ),
+    measure=measure,
+)

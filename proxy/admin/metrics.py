@@ -1,0 +1,173 @@
+"""The Prometheus metrics of DESIGN 1.6, made when asked from the plain counts that the hot path keeps.
+
+Every label set that can be known beforehand is there from the start with zero, so that `rate()` and alerts
+see the first event. Nothing is kept here: two scrapes, or ten scrapers, cannot disturb each other.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate
+from typing import Any
+
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+import proxy
+from proxy.admin.status import SHOWN_STATES, View
+from proxy.errors import RequestError
+from proxy.stats import Histogram, Stats
+
+_REQUESTS = {(200, "answered"), *((kind.status, kind.outcome) for kind in RequestError.__subclasses__())}
+_PHASES = ("sending", "waiting", "running", "reading")
+_RESENDS = ("connect", "stale_connection")
+_SCALE_ACTIONS = (
+    *(("up", cause) for cause in ("cold", "wait", "count", "floor")),
+    *(("down", cause) for cause in ("idle", "unready", "replace", "start_timeout")),
+)
+_OPERATIONS = ("create", "destroy", "list", "start")
+
+
+def new_registry(view: View, stats: Stats, spool_bytes: Callable[[], int]) -> CollectorRegistry:
+    """A registry of its own: nothing global, so that several proxies can live in one process."""
+    registry = CollectorRegistry()
+    registry.register(_Proxy(view, stats, spool_bytes))
+    ProcessCollector(registry=registry)
+    return registry
+
+
+class _Proxy(Collector):
+    def __init__(self, view: View, stats: Stats, spool_bytes: Callable[[], int]) -> None:
+        self._view = view
+        self._stats = stats
+        self._spool_bytes = spool_bytes
+
+    def describe(self) -> Iterable[Metric]:
+        return ()  # Else registering would collect, before all is wired.
+
+    def collect(self) -> Iterator[Metric]:
+        yield InfoMetricFamily(
+            "fifo_proxy_build",
+            "Version of the proxy and of the Python that runs it",
+            {"version": proxy.__version__, "python": platform.python_version()},
+        )
+        yield from self._line()
+        yield from self._requests()
+        yield from self._nodes()
+        yield from self._scaling()
+        yield GaugeMetricFamily(
+            "fifo_proxy_spool_bytes", "Bytes of bodies spooled on disk", float(self._spool_bytes())
+        )
+
+    def _line(self) -> Iterator[Metric]:
+        line = self._view.dispatcher.line
+        yield GaugeMetricFamily("fifo_proxy_queue_length", "Requests waiting in the line", float(len(line)))
+        yield GaugeMetricFamily(
+            "fifo_proxy_queue_oldest_wait_seconds",
+            "How long the head of the line has waited; 0 when nothing waits",
+            line.oldest_wait(self._view.clock.now()),
+        )
+        yield _histogram(
+            "fifo_proxy_queue_wait_seconds",
+            "From joining the line to being given a node",
+            self._stats.queue_wait,
+        )
+
+    def _requests(self) -> Iterator[Metric]:
+        stats = self._stats
+        yield _counter(
+            "fifo_proxy_requests",
+            "Requests ended, by the status sent and whether a node answered or may have run it",
+            ("status", "outcome"),
+            stats.requests,
+            _REQUESTS,
+        )
+        yield _counter(
+            "fifo_proxy_clients_left",
+            "Clients that closed before they had their answer, by what their request did then",
+            ("phase",),
+            stats.clients_left,
+            _PHASES,
+        )
+        yield _counter(
+            "fifo_proxy_resends",
+            "Requests sent again to a node, by why",
+            ("reason",),
+            stats.resends,
+            _RESENDS,
+        )
+
+    def _nodes(self) -> Iterator[Metric]:
+        stats = self._stats
+        nodes = GaugeMetricFamily(
+            "fifo_proxy_nodes", "Nodes by state, each of them paid for", labels=("state",)
+        )
+        for state in SHOWN_STATES:
+            nodes.add_metric((str(state),), float(self._view.dispatcher.nodes.count(state)))
+        yield nodes
+        yield CounterMetricFamily(
+            "fifo_proxy_node_busy_seconds", "Seconds in which nodes served requests", stats.node_busy_seconds
+        )
+        yield CounterMetricFamily(
+            "fifo_proxy_node_paid_seconds",
+            "Seconds in which nodes existed, starting and draining included",
+            stats.node_paid_seconds,
+        )
+        yield _histogram(
+            "fifo_proxy_node_run_seconds",
+            "From sending a request to a node to the last byte of its response",
+            stats.node_run,
+        )
+        yield _histogram(
+            "fifo_proxy_handoff_seconds",
+            "From the last byte of one response to the first byte of the next request on that node",
+            stats.handoff,
+        )
+        yield _histogram(
+            "fifo_proxy_node_start_seconds",
+            "From asking for a node to its first ready probe",
+            stats.node_start,
+        )
+
+    def _scaling(self) -> Iterator[Metric]:
+        yield _counter(
+            "fifo_proxy_scale_actions",
+            "Scaling decisions carried out, by direction and cause",
+            ("direction", "reason"),
+            self._stats.scale_actions,
+            _SCALE_ACTIONS,
+        )
+        yield _counter(
+            "fifo_proxy_scale_errors",
+            "Provider calls, and starts of nodes, that failed",
+            ("operation",),
+            self._stats.scale_errors,
+            _OPERATIONS,
+        )
+
+
+def _counter(
+    name: str, text: str, labels: Sequence[str], counts: Counter[Any], known: Iterable[object] = ()
+) -> Metric:
+    """A key of `counts` is the labels' values: a tuple, or the bare value where there is one label."""
+    family = CounterMetricFamily(name, text, labels=labels)
+    for key in sorted({*known, *counts}):
+        values = key if isinstance(key, tuple) else (key,)
+        family.add_metric([str(value) for value in values], counts[key])
+    return family
+
+
+def _histogram(name: str, text: str, histogram: Histogram) -> Metric:
+    """Prometheus' buckets are cumulative, ours are not."""
+    bounds = [*(str(float(bound)) for bound in histogram.bounds), "+Inf"]
+    buckets = list(zip(bounds, accumulate(map(float, histogram.counts)), strict=True))
+    return HistogramMetricFamily(name, text, buckets=buckets, sum_value=histogram.total)

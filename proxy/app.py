@@ -1,0 +1,206 @@
+"""The wiring: builds every object, introduces neighbours to each other, and keeps the order of start and stop.
+
+Start: provider -> scaler (reads the list, adopts) -> probes -> admin port -> users' port. Stop: the users' port first,
+then what waits and runs has `drain_timeout_secs` to finish, then everything in reverse. `hurry` skips the wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import ssl
+from time import monotonic
+
+import httpx
+
+from proxy import logs
+from proxy.admin.metrics import new_registry
+from proxy.admin.server import AdminServer
+from proxy.admin.status import View, stats_line
+from proxy.clock import Clock
+from proxy.config import Config
+from proxy.dispatch.dispatcher import Dispatcher
+from proxy.errors import ProviderError
+from proxy.forwarder import Forwarder, grant
+from proxy.http.server import HttpServer
+from proxy.http.settings import HttpSettings
+from proxy.http.spool import SpoolBudget
+from proxy.probe import Prober, open_client
+from proxy.providers import build
+from proxy.scaling.loop import ScalingLoop
+from proxy.stats import Stats
+
+log = logging.getLogger(__name__)
+
+_SWEEP_SECS = 0.1  # how late a time limit may be noticed
+_LAST_WORDS_SECS = 1.0  # for answers that are on their way when the drain time is up
+_FIXED = frozenset(
+    {
+        "listen_host", "listen_port", "tls_cert_file", "tls_key_file", "proxy_protocol", "admin_host", "admin_port",
+        "provider", "openapi_base_url", "token", "proxy_port", "scale_up_request", "node_tls_verify", "node_ca_file",
+        "spool_dir", "destroy_nodes_on_exit",
+    }
+)  # fmt: skip
+
+
+class App:
+    """One proxy. `start` raises OSError (a port) or ProviderError; after it, `stop` ends it."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.stats = Stats()
+        clock = Clock()
+        self.dispatcher = Dispatcher(
+            capacity=config.max_queue_length, grant=grant, on_cold=lambda: self.scaling.poke()
+        )
+        self.provider = build(config)
+        self.scaling = ScalingLoop(self.provider, self.dispatcher, config, self.stats)
+        self.forwarder = Forwarder(config, self.dispatcher, self.stats, can_replace=self.provider.can_scale)
+        self.settings = _settings(config)
+        self.server = HttpServer(self.settings, self.forwarder)
+        view = View(self.dispatcher, self.scaling, clock, clock.now())
+        registry = new_registry(view, self.stats, lambda: self.settings.spool_budget.used)
+        self.admin = AdminServer(
+            lambda: self.config, view, registry, is_accepting=lambda: self.server.is_accepting
+        )
+        self._probe_client: httpx.AsyncClient | None = None
+        self._prober: Prober | None = None
+        self._tls: ssl.SSLContext | None = None
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._served_before = 0
+
+    @property
+    def port(self) -> int:
+        """The users' port, also where 0 was configured."""
+        return self.server.port
+
+    async def start(self) -> None:
+        config = self.config
+        try:
+            await self.provider.start()
+            self._probe_client = open_client(config)
+            self._prober = Prober(self.dispatcher, config, self.forwarder.drop_link, self._probe_client)
+            self.scaling.start()
+            self._prober.start()
+            self._sweep()
+            self._log_stats()
+            self._tls = _server_tls(config)
+            await self.admin.start()
+            await self.server.start(config.listen_host, config.listen_port, self._tls)
+        except (OSError, ProviderError):
+            await self._close()
+            raise
+        log.info("accepting requests", extra={"fields": {"host": config.listen_host, "port": self.port}})
+
+    async def stop(self, hurry: asyncio.Event) -> None:
+        """Stop accepting, let what runs and waits finish, answer the rest 503. `hurry`: do not wait (any longer)."""
+        self.forwarder.is_stopping = True
+        self.server.stop_accepting()
+        limit = monotonic() + self.config.drain_timeout_secs
+        while not self._is_drained and not hurry.is_set() and monotonic() < limit:
+            await _wait(hurry, 0.05)
+        self.forwarder.end_all()
+        limit = monotonic() + _LAST_WORDS_SECS
+        while self.server.connections and not hurry.is_set() and monotonic() < limit:
+            await _wait(hurry, 0.02)
+        self.server.cut_all()
+        await self._close()
+
+    def reload(self, config: Config) -> list[str]:
+        """Take over all that can change while running, renewed certificate files too; returns the changed keys that
+        cannot. Raises OSError, and changes nothing, where the certificate cannot be loaded."""
+        if self._tls is not None and self.config.tls_cert_file is not None:
+            # Handshakes from now on use it; the context itself belongs to the listening socket.
+            self._tls.load_cert_chain(self.config.tls_cert_file, self.config.tls_key_file)
+        changed = [
+            name for name in Config.model_fields if getattr(config, name) != getattr(self.config, name)
+        ]
+        kept = {name: getattr(self.config, name) for name in changed if name in _FIXED}
+        self.config = config = config.model_copy(update=kept)
+        self.dispatcher.capacity = config.max_queue_length
+        self.forwarder.config = config
+        _apply_limits(self.settings, config)
+        self.scaling.apply(config)
+        if self._prober is not None:
+            self._prober.apply(config)
+        logs.setup(config.log_format, config.log_level)
+        return sorted(kept)
+
+    @property
+    def _is_drained(self) -> bool:
+        return self.forwarder.is_empty and not any(c.is_answering for c in self.server.connections)
+
+    async def _close(self) -> None:
+        for timer in self._timers.values():
+            timer.cancel()
+        if self._prober is not None:
+            await self._prober.stop()
+        await self.scaling.stop()
+        if self._probe_client is not None:
+            await self._probe_client.aclose()
+        self.forwarder.close()
+        await self.provider.close()
+        await self.admin.stop()
+
+    def _sweep(self) -> None:
+        self._timers["sweep"] = asyncio.get_running_loop().call_later(_SWEEP_SECS, self._sweep)
+        now = monotonic()
+        self.server.sweep(now)
+        self.forwarder.sweep(now)
+
+    def _log_stats(self) -> None:
+        interval = self.config.stats_log_interval_secs
+        loop = asyncio.get_running_loop()
+        if self._timers.get("stats") is not None and interval:
+            served = self._served_before
+            log.info(
+                "%s",
+                stats_line(self.dispatcher, monotonic(), served_before=served, elapsed_secs=interval),
+            )
+        self._served_before = self.dispatcher.served
+        self._timers["stats"] = loop.call_later(interval or 15, self._log_stats)
+
+
+def _settings(config: Config) -> HttpSettings:
+    settings = HttpSettings(
+        spool_budget=SpoolBudget(0, 0, str(config.spool_dir) if config.spool_dir else None),
+        pseudonym=b"fifo-proxy-" + secrets.token_hex(4).encode(),
+        proxy_protocol=config.proxy_protocol,
+        header_timeout_secs=0,
+        body_timeout_secs=0,
+        keepalive_timeout_secs=0,
+        max_header_bytes=0,
+        max_body_bytes=0,
+    )
+    _apply_limits(settings, config)
+    return settings
+
+
+def _apply_limits(settings: HttpSettings, config: Config) -> None:
+    settings.spool_budget.memory_bytes = config.spool_memory_bytes
+    settings.spool_budget.max_bytes = config.max_spool_bytes
+    settings.header_timeout_secs = config.header_timeout_secs
+    settings.body_timeout_secs = config.body_timeout_secs
+    settings.keepalive_timeout_secs = config.keepalive_timeout_secs
+    settings.max_header_bytes = config.max_header_bytes
+    settings.max_body_bytes = config.max_body_bytes
+    settings.trusted_proxies = config.trusted_proxies
+
+
+def _server_tls(config: Config) -> ssl.SSLContext | None:
+    if config.tls_cert_file is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(config.tls_cert_file, config.tls_key_file)
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+async def _wait(event: asyncio.Event, seconds: float) -> None:
+    """Until the event, but no longer than `seconds`."""
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        return

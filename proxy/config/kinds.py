@@ -1,0 +1,120 @@
+"""The kinds of values that a configuration is made of.
+
+Numbers are strict everywhere: a boolean or a text is no number, and NaN and infinity are refused. What
+pydantic cannot say in a user's words is checked here, and says what it expected.
+"""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    Strict,
+    WithJsonSchema,
+)
+
+_YEAR_SECS = 31_536_000
+_PEBIBYTE = 2**50
+_SECRET_WORDS = ("token", "password", "secret", "credential", "api_key", "apikey")
+
+
+def is_secret(key: str) -> bool:
+    """Whether the value of a key of this name is hidden. `env` is: containers get their keys in it."""
+    name = key.lower()
+    return name == "env" or any(word in name for word in _SECRET_WORDS)
+
+
+class Section(BaseModel):
+    """A part of the configuration: frozen, and whatever it does not know is refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class OpenSection(Section):
+    """A part that is passed on to somebody's API: unknown keys are kept, and secrets never printed."""
+
+    model_config = ConfigDict(extra="allow")
+
+    def __repr_args__(self) -> Any:
+        return [(key, "***" if key and is_secret(key) else value) for key, value in super().__repr_args__()]
+
+
+def _network(value: object) -> IPv4Network | IPv6Network:
+    if isinstance(value, IPv4Network | IPv6Network):
+        return value
+    try:
+        if isinstance(value, str):
+            return ip_network(value)
+    except ValueError as error:
+        raise ValueError(f"expected an address range such as 10.0.0.0/8 ({error})") from None
+    raise ValueError("expected an address range such as 10.0.0.0/8")
+
+
+def _path(value: object) -> object:
+    if value == "":
+        raise ValueError("expected a path, or null for none")
+    return value
+
+
+def _origin(value: str) -> str:
+    url = base_url(value)
+    if urlsplit(url).path:
+        raise ValueError("expected an address without a path: requests keep their own")
+    return url
+
+
+def base_url(value: str) -> str:
+    """`http(s)://host[:port][/path]` without its last slash; ValueError for anything else."""
+    try:
+        parts = urlsplit(value)
+        port_is_fine = parts.port != 0
+    except ValueError:
+        raise ValueError("expected an address such as http://host:port") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname or not port_is_fine:
+        raise ValueError("expected an address such as http://host:port")
+    if not value.isascii() or not value.isprintable() or " " in value:
+        raise ValueError("expected an address of plain ASCII letters")
+    if parts.username is not None or parts.query or parts.fragment:
+        raise ValueError("expected an address without credentials, query or fragment")
+    return value.rstrip("/")
+
+
+def _secret(value: SecretStr) -> SecretStr:
+    text = value.get_secret_value()
+    if not text.isascii() or not text.isprintable() or " " in text:
+        raise ValueError("expected plain ASCII letters without blanks and line breaks")
+    return value
+
+
+def _target(value: str) -> str:
+    if not value.startswith("/"):
+        raise ValueError('expected a path that begins with "/"')
+    if "#" in value or " " in value or not value.isascii() or not value.isprintable():
+        raise ValueError("expected a path as it is sent: ASCII, without spaces and fragment")
+    return value
+
+
+Flag = Annotated[bool, Strict()]
+Text = Annotated[str, Field(min_length=1)]
+Count = Annotated[int, Strict(), Field(ge=0, le=1_000_000)]
+Amount = Annotated[int, Strict(), Field(ge=1, le=1_000_000)]
+Bytes = Annotated[int, Strict(), Field(ge=0, le=_PEBIBYTE)]
+Port = Annotated[int, Strict(), Field(ge=1, le=65535)]
+ListenPort = Annotated[int, Strict(), Field(ge=0, le=65535)]
+Seconds = Annotated[float, Strict(), Field(ge=0, le=_YEAR_SECS, allow_inf_nan=False)]
+Interval = Annotated[float, Strict(), Field(gt=0, le=_YEAR_SECS, allow_inf_nan=False)]
+FilePath = Annotated[Path, BeforeValidator(_path)]
+Network = Annotated[IPv4Network | IPv6Network, BeforeValidator(_network), WithJsonSchema({"type": "string"})]
+Secret = Annotated[SecretStr, AfterValidator(_secret)]
+BaseUrl = Annotated[str, AfterValidator(base_url)]
+Origin = Annotated[str, AfterValidator(_origin)]
+Target = Annotated[str, AfterValidator(_target)]

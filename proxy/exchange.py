@@ -1,0 +1,407 @@
+"""One request's life: whole -> waiting -> connecting -> running -> answering -> over.
+
+What always holds: an exchange has a lease exactly while it is connecting, running or answering, and gives it back
+once, before its client is told; the node's next request leaves before the client's answer does. The client hears one
+answer or a broken connection, never a clean end of half an answer. `outcome` is `unknown` from the first byte sent on.
+
+It is a `Ticket`, so the line holds it without another object; it hears its client (`client_*`) and its node (`node_*`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from enum import Enum, auto
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from proxy.dispatch.dispatcher import Lease
+from proxy.dispatch.line import Ticket
+from proxy.errors import NodeUnreachable, RequestError, RunTimeout
+from proxy.http.listener import ClientConnection
+from proxy.http.message import Field, Request, trailer_bytes
+from proxy.http.node_link import NodeLink
+from proxy.http.response import Framing, Response, client_head, problem_response
+from proxy.http.tunnel import Tunnel
+
+if TYPE_CHECKING:
+    from proxy.forwarder import Forwarder
+
+_REUSE_SECS = 1.0  # after this a node may be closing its kept connection just now: only safe methods dare
+_MAX_RESENDS = 2  # under `idempotent`: a request that breaks every node it meets must not meet them all
+
+
+class Phase(Enum):
+    WAITING = auto()
+    CONNECTING = auto()
+    RUNNING = auto()  # sent, no final head yet
+    ANSWERING = auto()
+    READING = auto()  # the node is done, the client is still taking its answer
+    UPGRADED = auto()
+    OVER = auto()
+
+
+class Exchange(Ticket):
+    __slots__ = (
+        "_client",
+        "_forwarder",
+        "_is_chunked",
+        "_is_sent",
+        "_keeps_client",
+        "_lease",
+        "_link",
+        "_out",
+        "_resends",
+        "_response",
+        "_task",
+        "first_byte_at",
+        "phase",
+        "request",
+        "sent_at",
+    )
+
+    def __init__(self, forwarder: Forwarder, client: ClientConnection, request: Request) -> None:
+        super().__init__()
+        self._forwarder = forwarder
+        self._client: ClientConnection | None = client
+        self.request = request
+        self.phase = Phase.WAITING
+        self._lease: Lease | None = None
+        self._link: NodeLink | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._response: Response | None = None
+        self._out: list[bytes] = []  # of the answer, from one read of the node's, to be sent together
+        self._is_chunked = False  # for the client: a body whose length nobody knows
+        self._keeps_client = False  # its connection goes on after the answer
+        self._is_sent = False  # a byte of it has gone to some node
+        self._resends = 0
+        self.sent_at = 0.0
+        self.first_byte_at = 0.0
+
+    # --- its turn
+
+    def start(self, lease: Lease) -> None:
+        """The dispatcher's grant, in the turn of the event loop that made it possible."""
+        forwarder = self._forwarder
+        self._lease = lease
+        forwarder.running.add(self)
+        forwarder.stats.queue_wait.observe(lease.granted_at - self.joined_at)
+        link = forwarder.links.get(lease.node.number)
+        if (
+            link is not None
+            and link.is_idle
+            and (self.request.is_safe or lease.granted_at - link.idle_since <= _REUSE_SECS)
+        ):
+            self._send(link, lease)
+        else:
+            self._connect(lease)
+
+    def _connect(self, lease: Lease) -> None:
+        self.phase = Phase.CONNECTING
+        self._task = asyncio.get_running_loop().create_task(self._open_and_send(lease))
+
+    def _give_up_lease(self) -> Lease:
+        """The lease, to be returned by the caller right now."""
+        lease = self._lease
+        assert lease is not None
+        self._lease = self._link = None
+        self._forwarder.running.discard(self)
+        return lease
+
+    async def _open_and_send(self, lease: Lease) -> None:
+        forwarder = self._forwarder
+        try:
+            async with asyncio.timeout(forwarder.config.connect_timeout_secs):
+                link = await forwarder.open_link(lease.node)
+        except (OSError, ValueError) as error:  # TimeoutError and ssl.SSLError are OSErrors
+            limit = f"none within {forwarder.config.connect_timeout_secs:g} s (connect_timeout_secs)"
+            why = limit if isinstance(error, TimeoutError) else str(error)
+            self._not_sent(lease, f"no connection: {why}")
+            return
+        self._task = None
+        forwarder.keep_link(lease.node, link)
+        self._send(link, lease)
+
+    def _send(self, link: NodeLink, lease: Lease) -> None:
+        self._link = link
+        self.phase = Phase.RUNNING
+        self._is_sent = True
+        self.sent_at = now = monotonic()
+        freed_at = lease.node.last_processed_at
+        if freed_at is not None and self.joined_at <= freed_at:  # it was waiting for this node
+            self._forwarder.stats.handoff.observe(now - freed_at)
+        link.send(
+            self.request, self.request.head_for(self._forwarder.host_for(lease.node, self.request)), self
+        )
+
+    def _not_sent(self, lease: Lease, reason: str) -> None:
+        """It could not be sent: back to its place in the line, the node is unready."""
+        self._task = None
+        forwarder = self._forwarder
+        forwarder.drop_link(lease.node)
+        forwarder.node_failing(lease.node, reason)
+        if forwarder.config.resend == "never":
+            forwarder.dispatcher.release_unready(self._give_up_lease(), monotonic(), reason)
+            self.answer_error(NodeUnreachable(reason))
+        else:
+            self._rejoin("connect", reason)
+
+    def _rejoin(self, cause: str, reason: str) -> None:
+        self.phase = Phase.WAITING
+        self._forwarder.stats.resends[cause] += 1
+        self._forwarder.dispatcher.rejoin(self._give_up_lease(), monotonic(), reason)
+
+    # --- what the node says
+
+    def node_interim(self, response: Response) -> None:
+        # Our own 100 has been sent long ago, and an HTTP/1.0 client knows none of them (RFC 9110, 15.2).
+        if self._client is not None and response.status != 100 and not self.request.is_http10:
+            self._client.send(response.interim_bytes())
+
+    def node_head(self, response: Response) -> None:
+        self._response = response
+        is_endless = response.framing is Framing.CHUNKED or response.framing is Framing.EOF
+        request = self.request
+        self._is_chunked = is_endless and not request.is_http10
+        self._keeps_client = (
+            request.keeps_alive
+            and (self._is_chunked or not is_endless)  # else the end of the connection ends the body
+            and not self._forwarder.is_stopping
+        )
+        self.phase = Phase.ANSWERING
+        self.first_byte_at = monotonic()
+        if self._client is None:
+            if self._aborts_without_client():
+                self._abort_run("its client left")
+            return
+        self._out.append(
+            client_head(request, response, self._own_fields(), self._is_chunked, self._keeps_client)
+        )
+
+    def node_body(self, data: bytes) -> None:
+        if self._client is None:
+            return
+        if self._is_chunked:
+            self._out += (b"%x\r\n" % len(data), data, b"\r\n")
+        else:
+            self._out.append(data)
+
+    def node_flush(self) -> None:
+        out = self._out
+        if not out or self._client is None:
+            return
+        data = out[0] if len(out) == 1 else b"".join(out)
+        out.clear()
+        if not self._client.send(data) and self._link is not None:
+            self._link.pause_reading()
+
+    def node_ended(self, trailers: list[Field]) -> None:
+        response = self._response
+        assert response is not None
+        now = monotonic()
+        forwarder = self._forwarder
+        lease = self._give_up_lease()
+        forwarder.count_run(now - self.sent_at)
+        if forwarder.settles(response.status):
+            forwarder.dispatcher.settle(lease, now)
+        else:
+            forwarder.dispatcher.release(lease, now)  # the node's next request is sent in here
+        client = self._client
+        if client is None:
+            self._over()
+            return
+        forwarder.stats.requests[response.status, "answered"] += 1
+        if self._is_chunked:
+            self._out.append(trailer_bytes(trailers))
+        self.phase = Phase.READING
+        self._drop_body()
+        self.node_flush()
+        client.finish(keeps_alive=self._keeps_client)
+
+    def node_failed(self, error: RequestError, *, heard: bool) -> None:
+        lease, link = self._lease, self._link
+        assert lease is not None
+        assert link is not None
+        forwarder = self._forwarder
+        self._link = None
+        forwarder.drop_link(lease.node)
+        if self._response is None and self._client is not None:
+            # A kept connection that died before a byte came back: most likely the node closed it as we wrote. A
+            # safe method is sent once more, to the same node (RFC 9112, 9.3.1); any other may have run.
+            if link.is_reused and not heard and self.request.is_safe and forwarder.config.resend != "never":
+                forwarder.stats.resends["stale_connection"] += 1
+                self._connect(lease)
+                return
+            if (
+                forwarder.config.resend == "idempotent"
+                and self.request.is_safe
+                and self._resends < _MAX_RESENDS
+            ):
+                self._resends += 1
+                self._rejoin("idempotent", error.detail)
+                return
+        forwarder.node_failing(lease.node, error.detail)
+        self._end_badly(error, error.detail)
+
+    def node_switched(self, response: Response, first: bytes) -> None:
+        client, link = self._client, self._link
+        assert link is not None
+        if client is None or client.is_gone:
+            self._abort_run("its client left")
+            return
+        self.phase = Phase.UPGRADED
+        self._drop_body()
+        link.tunnel = tunnel = Tunnel(client, link, self._tunnel_ended)
+        self._forwarder.stats.requests[101, "answered"] += 1
+        self.first_byte_at = monotonic()
+        client.upgrade(tunnel, response.switching_bytes(self._own_fields()))
+        if first:
+            tunnel.node_data(first)
+
+    def _tunnel_ended(self, is_clean: bool) -> None:
+        lease = self._give_up_lease()
+        now = monotonic()
+        self._client = None
+        self.phase = Phase.OVER
+        self._forwarder.count_run(now - self.sent_at)
+        if is_clean:
+            self._forwarder.dispatcher.release(lease, now)
+        else:
+            self._forwarder.dispatcher.release_unready(lease, now, "an upgraded connection broke off")
+
+    # --- what the client does
+
+    def client_left(self) -> None:
+        if self.phase is Phase.OVER:
+            return
+        self._client = None
+        self._out.clear()
+        stats = self._forwarder.stats
+        if self.phase is Phase.WAITING:
+            stats.clients_left["waiting"] += 1
+            self._forwarder.dispatcher.leave(self)
+            self._over()
+        elif self.phase is Phase.CONNECTING:
+            stats.clients_left["waiting"] += 1
+            self._stop_connecting()
+            self._over()
+            self._forwarder.dispatcher.release_unused(self._give_up_lease(), monotonic())
+        elif self.phase is Phase.READING:
+            stats.clients_left["reading"] += 1
+            self._over()
+        else:
+            stats.clients_left["running"] += 1
+            if self._aborts_without_client():
+                self._abort_run("its client left")
+            elif self._link is not None:
+                self._link.resume_reading()  # what the client did not take is read all the same
+
+    def client_half_closed(self) -> bool:
+        if self.phase is Phase.WAITING:
+            self.client_left()
+            return False
+        return True
+
+    def client_drained(self) -> None:
+        if self._link is not None:
+            self._link.resume_reading()
+
+    # --- ends
+
+    def fail(self, error: RequestError, reason: str, *, replace: bool = False) -> None:
+        """End it now, wherever it is, with this answer: its time is up, or we are stopping."""
+        if self.phase is Phase.WAITING:
+            self._forwarder.dispatcher.leave(self)
+            self.answer_error(error)
+        elif self.phase is Phase.CONNECTING:
+            self._stop_connecting()
+            self._forwarder.dispatcher.release_unused(self._give_up_lease(), monotonic())
+            self.answer_error(error)
+        elif self.phase is Phase.UPGRADED and self._link is not None and self._link.tunnel is not None:
+            self._link.tunnel.node_lost(is_clean=False)
+        elif self._link is not None:
+            self._link.abort()
+            self._end_badly(error, reason, replace=replace)
+
+    def time_out_run(self, now: float, limit: float) -> None:
+        """Past `run_timeout_secs` its node may still be at work: it is replaced where that is possible."""
+        if self.phase in (Phase.RUNNING, Phase.ANSWERING) and now - self.sent_at >= limit:
+            error = RunTimeout(f"no whole response within {limit:g} s (run_timeout_secs)")
+            self.fail(error, "its run timed out", replace=self._forwarder.can_replace)
+
+    def answer_error(self, error: RequestError) -> None:
+        """Answer with an error of ours; nothing of a response has been sent."""
+        client = self._client
+        if client is None:
+            self._over()
+            return
+        if self._is_sent:
+            error.outcome = "unknown"
+        forwarder, request = self._forwarder, self.request
+        forwarder.stats.requests[error.status, error.outcome] += 1
+        keeps_alive = request.keeps_alive and not error.closes and not forwarder.is_stopping
+        waited = max(0.0, (self.sent_at or monotonic()) - self.joined_at) if self.joined_at else 0.0
+        client.send(
+            problem_response(
+                error, request.request_id, waited, keeps_alive=keeps_alive, is_head=request.is_head
+            )
+        )
+        self.phase = Phase.READING
+        self._drop_body()
+        client.finish(keeps_alive=keeps_alive)
+
+    def _end_badly(self, error: RequestError, reason: str, *, replace: bool = False) -> None:
+        """The run broke: the node must pass its probe before it is used again; then the client is told."""
+        lease = self._give_up_lease()
+        now = monotonic()
+        self._forwarder.count_run(now - self.sent_at)
+        self._forwarder.dispatcher.release_unready(lease, now, reason, replace=replace)
+        if self._response is None or self._client is None:
+            self.answer_error(error)
+            return
+        self._forwarder.stats.requests[self._response.status, "unknown"] += 1
+        self.node_flush()
+        client, self._client = self._client, None
+        client.cut()
+        self._over()
+
+    def _abort_run(self, reason: str) -> None:
+        link = self._link
+        assert link is not None
+        link.abort()
+        lease = self._give_up_lease()
+        now = monotonic()
+        self._forwarder.count_run(now - self.sent_at)
+        self._over()
+        self._forwarder.dispatcher.release_unready(lease, now, reason)
+
+    def _stop_connecting(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+    def _over(self) -> None:
+        self.phase = Phase.OVER
+        self._client = None
+        self._drop_body()
+
+    def _drop_body(self) -> None:
+        if self.request.body is not None:
+            self.request.body.close()
+            self.request.body = None
+
+    # --- what it knows
+
+    def _own_fields(self) -> bytes:
+        return b"Server-Timing: queue;dur=%.1f, node;dur=%.1f\r\nX-Request-Id: %b\r\n" % (
+            (self.sent_at - self.joined_at) * 1000,
+            (self.first_byte_at - self.sent_at) * 1000,
+            self.request.request_id,
+        )
+
+    def _aborts_without_client(self) -> bool:
+        """`on_client_gone`: under `auto` a run is cut once its answer has no known length, for then the node can
+        notice; a node that computes a plain answer works on in any case, so it is waited for."""
+        policy = self._forwarder.config.on_client_gone
+        if policy == "auto":
+            return self._response is not None and self._response.framing in (Framing.CHUNKED, Framing.EOF)
+        return policy == "abort"

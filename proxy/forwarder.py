@@ -1,0 +1,148 @@
+"""What all exchanges share: the line's way in, the links to nodes, the time limits, the end.
+
+What always holds: one link per node at most is kept, and `running` are the exchanges that have a lease.
+"""
+
+from __future__ import annotations
+
+import logging
+from time import monotonic
+from typing import cast
+
+from proxy.config import Config
+from proxy.dispatch.dispatcher import Dispatcher, Lease
+from proxy.dispatch.line import Ticket
+from proxy.dispatch.nodes import Node
+from proxy.errors import LineFull, RequestError, ShuttingDown, WaitedTooLong
+from proxy.exchange import Exchange
+from proxy.http.address import Address, ResumingContext, client_context, parse_address
+from proxy.http.listener import ClientConnection, ClientReceiver
+from proxy.http.message import Request
+from proxy.http.node_link import NodeLink, open_link
+from proxy.stats import Stats
+
+log = logging.getLogger(__name__)
+
+
+def grant(ticket: Ticket, lease: Lease) -> None:
+    """The dispatcher's `grant`: all that waits is an exchange."""
+    cast(Exchange, ticket).start(lease)
+
+
+class Forwarder:
+    """The handler of the users' port. `dispatcher` grants by this module's `grant`."""
+
+    def __init__(self, config: Config, dispatcher: Dispatcher, stats: Stats, *, can_replace: bool) -> None:
+        self.config = config
+        self.dispatcher = dispatcher
+        self.stats = stats
+        self.can_replace = can_replace
+        self.is_stopping = False
+        self.running: set[Exchange] = set()
+        self.links: dict[int, NodeLink] = {}
+        self._addresses: dict[str, Address] = {}
+        self._tls: ResumingContext | None = None
+
+    # --- the users' port
+
+    def handle(self, connection: ClientConnection, request: Request) -> Exchange:
+        return Exchange(self, connection, request)
+
+    def begin(self, receiver: ClientReceiver) -> None:
+        exchange = cast(Exchange, receiver)
+        if self.is_stopping:
+            exchange.answer_error(ShuttingDown("the proxy is stopping", retry_after_secs=5))
+            return
+        try:
+            self.dispatcher.join(exchange, monotonic())
+        except LineFull as error:
+            exchange.answer_error(error)
+
+    def refused(self, error: RequestError, request: Request | None) -> None:
+        self.stats.requests[error.status, error.outcome] += 1
+
+    def left_while_sending(self) -> None:
+        self.stats.clients_left["sending"] += 1
+
+    # --- the nodes
+
+    def host_for(self, node: Node, request: Request) -> bytes | None:
+        """The Host to send, None to keep the client's (`preserve_host`)."""
+        address = self._address(node)
+        policy = self.config.preserve_host
+        keeps = not address.is_name if policy == "auto" else policy
+        return None if keeps and request.host else address.authority
+
+    async def open_link(self, node: Node) -> NodeLink:
+        """A new connection; raises OSError, or ValueError where the node has no usable address."""
+        address = self._address(node)
+        if address.is_tls and self._tls is None:
+            self._tls = client_context(verify=self.config.node_tls_verify, ca_file=self.config.node_ca_file)
+        return await open_link(address, self._tls, self.config.max_header_bytes)
+
+    def keep_link(self, node: Node, link: NodeLink) -> None:
+        self.drop_link(node)
+        self.links[node.number] = link
+
+    def drop_link(self, node: Node) -> None:
+        """Forget the node's link; an idle one is closed."""
+        link = self.links.pop(node.number, None)
+        if link is not None and link.is_idle:
+            link.close()
+
+    def node_failing(self, node: Node, reason: str) -> None:
+        log.warning("node %s failed a request: %s", node.name, reason)
+
+    def count_run(self, seconds: float) -> None:
+        self.stats.node_run.observe(seconds)
+        self.stats.node_busy_seconds += seconds
+
+    def settles(self, status: int) -> bool:
+        """Whether a node that has answered so may still be at work (`node_free_when`)."""
+        policy = self.config.node_free_when
+        return policy == "ready" or (status == 202 and policy == "auto")
+
+    def _address(self, node: Node) -> Address:
+        url = node.url or ""
+        address = self._addresses.get(url)
+        if address is None:
+            if len(self._addresses) > 2 * len(self.dispatcher.nodes) + 16:
+                self._addresses.clear()  # cloud nodes come and go, each with an address of its own
+            address = self._addresses[url] = parse_address(url)
+        return address
+
+    # --- time and the end
+
+    def sweep(self, now: float) -> None:
+        """Waits and runs that are past their time; links of nodes that are gone."""
+        config = self.config
+        for ticket in self.dispatcher.overdue(now, config.queue_timeout_secs):
+            error = WaitedTooLong(
+                f"waited {config.queue_timeout_secs:g} s (queue_timeout_secs)",
+                retry_after_secs=self.dispatcher.estimate(now),
+            )
+            cast(Exchange, ticket).answer_error(error)
+        for exchange in list(self.running):
+            exchange.time_out_run(now, config.run_timeout_secs)
+        gone = [number for number in self.links if self.dispatcher.nodes.get(number) is None]
+        for number in gone:
+            link = self.links[number]
+            if not link.is_open or link.is_idle:
+                link.close()
+                del self.links[number]
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.running and not len(self.dispatcher.line)
+
+    def end_all(self) -> None:
+        """Answer 503 to all that waits and runs: the time to drain is up."""
+        for ticket in list(self.dispatcher.line):
+            cast(Exchange, ticket).fail(ShuttingDown("the proxy is stopping", retry_after_secs=5), "stopping")
+        for exchange in list(self.running):
+            exchange.fail(ShuttingDown("the proxy is stopping", retry_after_secs=5), "stopping")
+
+    def close(self) -> None:
+        for link in self.links.values():
+            link.close()
+        self.links.clear()

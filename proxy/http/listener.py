@@ -1,0 +1,373 @@
+"""Client connections: whole requests in, answers out at the client's own pace.
+
+States of a connection: idle -> receiving -> answering (its request is with the receiver) -> idle or closed; or
+answering -> upgraded (opaque bytes). What always holds: the requests of one connection are handed over one after the
+other, whole; what the client has not taken yet is spooled, so a slow reader never slows its node; a refused request
+ends the connection, and what still comes is read and dropped (RFC 9112, 9.6).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from time import monotonic
+from typing import Protocol, cast
+
+from proxy.errors import MalformedRequest, RequestError, RequestTooSlow
+from proxy.http.backlog import Backlog
+from proxy.http.message import Peer, Request
+from proxy.http.proxy_protocol import Preface
+from proxy.http.request_reader import RequestReader
+from proxy.http.response import problem_response
+from proxy.http.settings import HttpSettings
+from proxy.http.tunnel import Tunnel
+
+_NEVER = float("inf")
+_LINGER_SECS = 2.0  # how long a refused client may go on sending before its connection is cut
+_WRITE_HIGH = 65536  # bytes waiting in the transport from which on the client is slow
+_EARLY_MAX = 65536  # bytes kept of what comes before an answer: behind an Upgrade
+_PIPELINE_MAX = 64  # whole requests kept behind the one being answered
+
+
+class ClientReceiver(Protocol):
+    """Whoever has the request and owes the answer."""
+
+    def client_left(self) -> None:
+        """The connection is gone."""
+
+    def client_half_closed(self) -> bool:
+        """The client ended its side; False: that means it left, and nothing more will be answered."""
+
+    def client_drained(self) -> None:
+        """After `send` returned False: everything is on its way, more may be sent."""
+
+
+class RequestHandler(Protocol):
+    """Where requests go; `app.py` gives the exchanges' one."""
+
+    def handle(self, connection: ClientConnection, request: Request) -> ClientReceiver:
+        """Make the receiver of this request. Nothing is decided yet: `begin` follows."""
+
+    def begin(self, receiver: ClientReceiver) -> None:
+        """The connection is ready to hear the answer."""
+
+    def refused(self, error: RequestError, request: Request | None) -> None:
+        """The connection itself has answered with this error."""
+
+    def left_while_sending(self) -> None:
+        """A client closed before its request was whole."""
+
+
+class ClientConnection(RequestReader, asyncio.Protocol):
+    __slots__ = (
+        "_backlog",
+        "_connections",
+        "_finishes",
+        "_handler",
+        "_is_handing",
+        "_is_paused",
+        "_is_tls",
+        "_owes_continue",
+        "_preface",
+        "_receiver",
+        "_transport",
+        "_tunnel",
+        "_unsent",
+        "deadline",
+    )
+
+    def __init__(
+        self,
+        settings: HttpSettings,
+        handler: RequestHandler,
+        connections: set[ClientConnection],
+        next_id: Callable[[], bytes],
+    ) -> None:
+        super().__init__(settings, next_id, cast(Peer, None))
+        self._handler = handler
+        self._connections = connections
+        self._transport: asyncio.Transport | None = None
+        self._is_tls = False
+        self._preface = Preface() if settings.proxy_protocol else None
+        self._owes_continue = False
+        self._receiver: ClientReceiver | None = None
+        self._is_handing = False
+        self._tunnel: Tunnel | None = None
+        self._is_paused = False
+        self._backlog: Backlog | None = None
+        self._finishes: bool | None = None  # the answer is whole but not yet taken; the value: go on after it
+        self._unsent = 0
+        self.deadline = _NEVER
+
+    # --- asyncio's side
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=_WRITE_HIGH)
+        self._is_tls = transport.get_extra_info("ssl_object") is not None
+        name = transport.get_extra_info("peername")
+        self._set_peer(str(name[0]) if isinstance(name, tuple) else "")
+        self._connections.add(self)
+        self.deadline = monotonic() + self.settings.header_timeout_secs
+
+    def data_received(self, data: bytes) -> None:
+        if self._tunnel is not None:
+            self._tunnel.client_data(data)
+        elif self.early is not None:
+            self.early += data
+            self._hold_back()
+        elif not self.is_deaf:
+            if self._preface is not None:
+                data = self._read_preface(data)
+            if data:
+                self._read(data)
+
+    def eof_received(self) -> bool:
+        if self._tunnel is not None:
+            self._tunnel.client_sent_eof()
+        elif self._receiver is None or not self._receiver.client_half_closed():
+            return False
+        return not self._is_tls  # TLS has no half-closed state
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._transport = None
+        self._connections.discard(self)
+        receiver, self._receiver = self._receiver, None
+        if self._backlog is not None:
+            self._backlog.close()
+        if self._tunnel is not None:
+            self._tunnel.client_lost()
+        elif receiver is not None:
+            receiver.client_left()
+        elif (self.is_in_head or self.request is not None) and not self.is_deaf:
+            self._handler.left_while_sending()
+        self.drop_bodies()
+
+    def pause_writing(self) -> None:
+        self._is_paused = True
+        if self._tunnel is not None:
+            self._tunnel.client_writable(False)
+        else:
+            self._unsent = -1
+            self.deadline = monotonic() + self.settings.body_timeout_secs
+
+    def resume_writing(self) -> None:
+        self._is_paused = False
+        if self._tunnel is not None:
+            self._tunnel.client_writable(True)
+        else:
+            if self._receiver is not None:
+                self.deadline = _NEVER
+            self._drain()
+
+    def on_deadline(self, now: float) -> None:
+        """The time that `deadline` gave is up."""
+        self.deadline = _NEVER
+        transport = self._transport
+        if transport is None:
+            return
+        if self.is_deaf and self._receiver is None:
+            transport.abort()
+        elif self._is_paused:  # cut only a reader that has taken nothing since the last look
+            unsent = transport.get_write_buffer_size()
+            if unsent == self._unsent:
+                transport.abort()
+            else:
+                self._unsent = unsent
+                self.deadline = now + self.settings.body_timeout_secs
+        elif self._receiver is not None:
+            return
+        elif self.request is not None:
+            self._refuse(RequestTooSlow("the body came too slowly (body_timeout_secs)"))
+        elif self.is_in_head:
+            self._refuse(RequestTooSlow("the head came too slowly (header_timeout_secs)"))
+        else:
+            transport.close()
+
+    # --- receiving
+
+    def _set_peer(self, address: str) -> None:
+        self.peer = Peer(
+            address,
+            scheme=b"https" if self._is_tls else b"http",
+            is_trusted=self.settings.is_trusted(address),
+            pseudonym=self.settings.pseudonym,
+        )
+
+    def _read_preface(self, data: bytes) -> bytes:
+        """The PROXY protocol's header, then what follows it."""
+        assert self._preface is not None
+        try:
+            rest = self._preface.feed(data)
+        except MalformedRequest:
+            self.cut()  # this is not HTTP yet, so there is nobody to answer
+            return b""
+        if rest is None:
+            return b""
+        if self._preface.address is not None:
+            self._set_peer(self._preface.address)
+        self._preface = None
+        return rest
+
+    def _read(self, data: bytes) -> None:
+        was_idle = not self.is_in_head and self.request is None
+        self.feed(data)
+        if self._receiver is not None:
+            self._hold_back()
+        elif self.ready:
+            self._next()
+        elif self.request is not None:
+            self.deadline = monotonic() + self.settings.body_timeout_secs
+        elif was_idle:
+            self.deadline = monotonic() + self.settings.header_timeout_secs
+
+    def _refuse(self, error: RequestError) -> None:
+        self.refuse(error)
+        if self._receiver is None:
+            self._next()
+
+    def _hold_back(self) -> None:
+        """Enough is kept behind the request being answered. Reading on only tells us sooner that a client left."""
+        if len(self.early or ()) > _EARLY_MAX or len(self.ready or ()) > _PIPELINE_MAX:
+            self.pause_reading()
+
+    def expect_body(self, request: Request) -> None:
+        if self._receiver is None and not self.ready:
+            self.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        else:  # the answers before it come first
+            self._owes_continue = True
+
+    def _next(self) -> None:
+        """Hand the next whole request over; a loop, for requests that are answered at once."""
+        self._is_handing = True
+        while self.ready and self._receiver is None and self._transport is not None:
+            item = self.ready.popleft()
+            if isinstance(item, RequestError):
+                self._answer_refusal(item)
+                break
+            self.deadline = _NEVER
+            self._receiver = receiver = self._handler.handle(self, item)
+            self._handler.begin(receiver)
+        self._is_handing = False
+        if not self.ready:
+            self.ready = None
+
+    def _answer_refusal(self, error: RequestError) -> None:
+        request = self.request
+        request_id = request.request_id if request is not None else self.next_id()
+        self._handler.refused(error, request)
+        self.write(problem_response(error, request_id, 0.0, keeps_alive=False))
+        self._linger()
+
+    def _linger(self) -> None:
+        """Closing while bytes come would reset the connection, and the answer may be lost on its way."""
+        self.is_deaf = True
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        if transport.can_write_eof():
+            transport.write_eof()
+            self.deadline = monotonic() + _LINGER_SECS
+        else:
+            transport.close()
+
+    # --- answering: what the receiver calls
+
+    @property
+    def is_answering(self) -> bool:
+        return self._receiver is not None or self._tunnel is not None
+
+    @property
+    def is_gone(self) -> bool:
+        return self._transport is None or self._transport.is_closing()
+
+    def send(self, data: bytes) -> bool:
+        """Send, or spool for later; False: no room, send no more until `client_drained`."""
+        if self._backlog is None:
+            if not self._is_paused:
+                self.write(data)
+                return True
+            self._backlog = Backlog(self.settings.spool_budget)
+        return self._backlog.add(data)
+
+    def finish(self, *, keeps_alive: bool) -> None:
+        """The answer is whole; the next request comes up once the client has it."""
+        if self._backlog is not None:
+            self._finishes = keeps_alive
+        else:
+            self._finished(keeps_alive)
+
+    def close_if_idle(self) -> None:
+        """We are stopping: a connection with nothing under way has no reason to stay."""
+        if self._receiver is None and self._tunnel is None and self.request is None and not self.is_in_head:
+            self.close()
+
+    def cut(self) -> None:
+        """End it so that the client sees a broken answer, never a clean end."""
+        self._receiver = self._tunnel = None
+        if self._transport is not None:
+            self._transport.abort()
+
+    def upgrade(self, tunnel: Tunnel, head: bytes) -> None:
+        """Send the 101; from now on bytes go to the tunnel as they are, those that came early first."""
+        early, self.early = self.early, None
+        self._receiver, self._tunnel = None, tunnel
+        self.deadline = _NEVER
+        self.write(head)
+        if early:
+            tunnel.client_data(bytes(early))
+        self.resume_reading()
+
+    def close(self) -> None:
+        """Close after what is on its way."""
+        self._receiver = self._tunnel = None
+        if self._transport is not None:
+            self._transport.close()
+
+    def pause_reading(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def write(self, data: bytes) -> None:
+        """Bytes as they are, at whatever pace: `send` is for answers."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(data)
+
+    def _drain(self) -> None:
+        if self._backlog is None or not self._backlog.drain(self.write, lambda: self._is_paused):
+            return
+        self._backlog = None
+        if self._finishes is not None:
+            self._finished(self._finishes)
+        elif self._receiver is not None:
+            self._receiver.client_drained()
+
+    def _finished(self, keeps_alive: bool) -> None:
+        self._receiver = None
+        self._finishes = None
+        if not keeps_alive:
+            self._linger()
+            return
+        now = monotonic()
+        if self.early is not None:
+            early = self.start_over()
+            if early:
+                self.feed(early)
+        self.resume_reading()
+        if self._owes_continue:
+            self._owes_continue = False
+            if self.request is not None:
+                self.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        if self.ready:
+            if not self._is_handing:  # else its loop goes on
+                self._next()
+        elif self.request is not None:
+            self.deadline = now + self.settings.body_timeout_secs
+        elif self.is_in_head:
+            self.deadline = now + self.settings.header_timeout_secs
+        else:
+            self.deadline = now + self.settings.keepalive_timeout_secs

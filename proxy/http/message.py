@@ -1,0 +1,264 @@
+"""Heads: what came in, checked once, and what goes out. No sockets here.
+
+What always holds: a head that we send is built from the parsed one, never copied raw, so nobody behind us can read
+it differently than we did. End-to-end fields keep their bytes, case, order and repetitions; hop-by-hop fields
+(RFC 9110, 7.6.1) and the forwarding fields are ours.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from proxy.errors import (
+    BodyTooLarge,
+    ExpectationFailed,
+    HeadTooLarge,
+    LoopDetected,
+    MalformedRequest,
+    MethodRefused,
+)
+
+if TYPE_CHECKING:
+    from proxy.http.spool import Spool
+
+Field = tuple[bytes, bytes]
+
+SAFE_METHODS = frozenset((b"GET", b"HEAD", b"OPTIONS", b"TRACE"))
+_HOP_BY_HOP = frozenset(
+    (b"connection", b"keep-alive", b"proxy-connection", b"te", b"transfer-encoding", b"upgrade")
+)
+_FORWARDING = frozenset((b"x-forwarded-for", b"x-forwarded-proto", b"x-forwarded-host", b"forwarded", b"via"))
+_SPECIAL = (
+    _HOP_BY_HOP | _FORWARDING | {b"host", b"content-length", b"expect", b"x-request-id", b"http2-settings"}
+)
+# Naming one of these in Connection does not make it hop-by-hop: the node needs them (RFC 9110, 7.6.1).
+_NEVER_NOMINATED = frozenset((b"host", b"content-length", b"content-type", b"authorization", b"x-request-id"))
+# Fields that must not come as trailers: framing, routing, authentication (RFC 9110, 6.5.1).
+_NEVER_TRAILERS = _SPECIAL | {
+    b"trailer", b"content-encoding", b"content-type", b"content-range", b"authorization", b"cookie", b"set-cookie",
+    b"cache-control", b"proxy-authorization",
+}  # fmt: skip
+_HOST = re.compile(rb"[A-Za-z0-9\-._~%!$&'()*+,;=:\[\]]*")
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._:/+=@~\-]{1,128}")
+
+
+class Request:
+    """A checked request. `before_host + Host's value + after_host` is its head for a node, without framing end.
+
+    `length` is the body's (None: chunked, known once it is received). `upgrade` is the protocol asked for.
+    `body` and `trailers` are filled as they come.
+    """
+
+    __slots__ = (
+        "_after_host",
+        "_before_host",
+        "body",
+        "expects_continue",
+        "host",
+        "is_http10",
+        "keeps_alive",
+        "length",
+        "method",
+        "request_id",
+        "target",
+        "trailers",
+        "upgrade",
+    )
+
+    def __init__(self, method: bytes, target: bytes) -> None:
+        self.method = method
+        self.target = target
+        self._before_host = b""
+        self._after_host = b""
+        self.host = b""
+        self.length: int | None = 0
+        self.is_http10 = False
+        self.keeps_alive = True
+        self.expects_continue = False
+        self.upgrade: bytes | None = None
+        self.request_id = b""
+        self.body: Spool | None = None
+        self.trailers: list[Field] | None = None
+
+    @property
+    def is_head(self) -> bool:
+        return self.method == b"HEAD"
+
+    @property
+    def is_safe(self) -> bool:
+        return self.method in SAFE_METHODS
+
+    @property
+    def path(self) -> str:
+        """The target without its query, for logs and pages."""
+        return self.target.partition(b"?")[0].decode("latin-1")
+
+    def head_for(self, host: bytes | None) -> bytes:
+        """The head to send; `host` replaces the client's Host, None keeps it."""
+        if self.length is not None:
+            end = b"\r\n"
+        elif self.trailers:
+            end = b"Transfer-Encoding: chunked\r\n\r\n"
+        else:  # its length is known by now, and single-threaded servers often cannot read chunked bodies
+            end = b"Content-Length: %d\r\n\r\n" % (self.body.size if self.body is not None else 0)
+        return b"%b%b\r\n%b%b" % (self._before_host, host or self.host, self._after_host, end)
+
+
+class Peer:
+    """Who is at the other end of a client's connection, and what is added to its requests."""
+
+    __slots__ = ("_cached", "_cached_host", "address", "is_trusted", "pseudonym", "scheme")
+
+    def __init__(self, address: str, *, scheme: bytes, is_trusted: bool, pseudonym: bytes) -> None:
+        self.address = address
+        self.scheme = scheme
+        self.is_trusted = is_trusted
+        self.pseudonym = pseudonym
+        self._cached_host: bytes | None = None
+        self._cached = b""
+
+    def forwarding_fields(self, host: bytes, is_http10: bool, came: dict[bytes, list[bytes]]) -> bytes:
+        """X-Forwarded-*, Forwarded and Via: after what came in from a trusted peer, else in its place."""
+        if not self.is_trusted:
+            came = {}
+            if host == self._cached_host and not is_http10:
+                return self._cached
+        address = self.address.encode()
+        node = b'"[%b]"' % address if b":" in address else address or b"unknown"
+        own = b"for=%b;proto=%b" % (node, self.scheme) + (b';host="%b"' % host if host else b"")
+        lines = [
+            b"X-Forwarded-For: " + b", ".join([*came.get(b"x-forwarded-for", ()), address or b"unknown"]),
+            b"X-Forwarded-Proto: " + b", ".join(came.get(b"x-forwarded-proto", ())[:1] or (self.scheme,)),
+            b"Forwarded: " + b", ".join([*came.get(b"forwarded", ()), own]),
+            b"Via: "
+            + b", ".join(
+                [*came.get(b"via", ()), b"%b %b" % (b"1.0" if is_http10 else b"1.1", self.pseudonym)]
+            ),
+        ]
+        if forwarded_host := came.get(b"x-forwarded-host", [host])[0]:
+            lines.insert(2, b"X-Forwarded-Host: " + forwarded_host)
+        fields = b"\r\n".join(lines) + b"\r\n"
+        if not self.is_trusted and not is_http10:
+            self._cached_host, self._cached = host, fields
+        return fields
+
+
+def check_request(
+    method: bytes,
+    target: bytes,
+    version: str,
+    fields: list[Field],
+    peer: Peer,
+    new_id: bytes,
+    *,
+    max_header_bytes: int,
+    max_body_bytes: int,
+) -> Request:
+    """The request that a parsed head makes; raises the `RequestError` that it deserves (RFC 9112, 3 and 6)."""
+    if version not in ("1.1", "1.0"):
+        raise MalformedRequest(f"HTTP/{version} is not spoken here")
+    if method == b"CONNECT":
+        raise MethodRefused("CONNECT is for forward proxies")
+    request = Request(method, target)
+    request.is_http10 = version == "1.0"
+    request.request_id = b""
+    keys = [name.lower() for name, _ in fields]
+    tokens = _connection_tokens(keys, fields) if b"connection" in keys else ()
+    came: dict[bytes, list[bytes]] = {}
+    lines = [b"%b %b HTTP/1.1\r\n" % (method, target)]
+    host_at = 0
+    size = len(target) + len(method)
+    for key, (name, value) in zip(keys, fields, strict=True):
+        size += len(name) + len(value) + 4
+        value = value.rstrip(b" \t")
+        if key not in _SPECIAL:
+            if key in tokens and key not in _NEVER_NOMINATED:
+                continue
+        elif key == b"host":
+            if host_at:
+                raise MalformedRequest("more than one Host field")
+            request.host = value
+            lines.append(name + b": ")
+            host_at = len(lines)
+            continue
+        elif key == b"content-length":
+            request.length = int(value)  # llhttp has seen to it that these are digits, given once
+        elif key == b"x-request-id":
+            if request.request_id or not _REQUEST_ID.fullmatch(value):
+                continue
+            request.request_id = value
+        elif key == b"transfer-encoding":
+            if value.lower() != b"chunked" or request.length is None or request.is_http10:
+                raise MalformedRequest("Transfer-Encoding can only be chunked, once, in HTTP/1.1")
+            request.length = None
+            continue
+        elif key == b"expect":
+            if value.lower() != b"100-continue":
+                raise ExpectationFailed("only 100-continue can be expected")
+            request.expects_continue = not request.is_http10
+            continue
+        else:
+            came.setdefault(key, []).append(value)
+            continue
+        lines.append(b"%b: %b\r\n" % (name, value))
+    if size > max_header_bytes:
+        raise HeadTooLarge(f"the head is larger than {max_header_bytes} bytes (max_header_bytes)")
+    if not host_at:
+        if not request.is_http10:
+            raise MalformedRequest("no Host field")
+        lines.insert(1, b"Host: ")
+        host_at = 2
+    if not _HOST.fullmatch(request.host):
+        raise MalformedRequest("Host is malformed")
+    if any(peer.pseudonym in via for via in came.get(b"via", ())):
+        raise LoopDetected("this request has passed through here before")
+    if request.length is not None and request.length > max_body_bytes:
+        raise BodyTooLarge(f"the body is larger than {max_body_bytes} bytes (max_body_bytes)")
+    if request.is_http10:
+        request.keeps_alive = b"keep-alive" in tokens and b"close" not in tokens
+    else:
+        request.keeps_alive = b"close" not in tokens
+    if tokens:
+        lines += _own_connection_fields(request, tokens, came)
+    if not request.request_id:
+        request.request_id = new_id
+        lines.append(b"X-Request-Id: %b\r\n" % new_id)
+    lines.append(peer.forwarding_fields(request.host, request.is_http10, came))
+    request._before_host = b"".join(lines[:host_at])
+    request._after_host = b"".join(lines[host_at:])
+    return request
+
+
+def _connection_tokens(keys: list[bytes], fields: list[Field]) -> frozenset[bytes]:
+    values = (value for key, (_, value) in zip(keys, fields, strict=True) if key == b"connection")
+    return frozenset(token.strip().lower() for value in values for token in value.split(b","))
+
+
+def _own_connection_fields(
+    request: Request, tokens: frozenset[bytes], came: dict[bytes, list[bytes]]
+) -> list[bytes]:
+    """Our hop's own Connection, for what a client may ask of the node: trailers, an Upgrade (RFC 9110, 7.8)."""
+    lines: list[bytes] = []
+    names: list[bytes] = []
+    if b"te" in tokens and any(b"trailers" in value.lower() for value in came.get(b"te", ())):
+        lines.append(b"TE: trailers\r\n")
+        names.append(b"TE")
+    if b"upgrade" in tokens and b"upgrade" in came and not request.is_http10:
+        request.upgrade = b", ".join(came[b"upgrade"])
+        lines.append(b"Upgrade: %b\r\n" % request.upgrade)
+        names.append(b"Upgrade")
+        if settings := came.get(b"http2-settings"):
+            lines += [b"HTTP2-Settings: %b\r\n" % value for value in settings]
+            names.append(b"HTTP2-Settings")
+    return [*lines, b"Connection: %b\r\n" % b", ".join(names)] if names else []
+
+
+def allowed_trailers(fields: list[Field]) -> list[Field]:
+    """The trailers that may travel on: nothing that frames, routes or authenticates (RFC 9110, 6.5.1)."""
+    return [(name, value.strip(b" \t")) for name, value in fields if name.lower() not in _NEVER_TRAILERS]
+
+
+def trailer_bytes(fields: list[Field] | None) -> bytes:
+    """The end of a chunked body, from its last chunk on."""
+    return b"0\r\n%b\r\n" % b"".join(b"%b: %b\r\n" % field for field in fields or ())

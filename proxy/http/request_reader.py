@@ -1,0 +1,173 @@
+"""Bytes of one client connection -> whole requests, in order. No sockets here.
+
+What always holds: `ready` has what came whole, in order, and at most one error, last: after it nothing is read.
+A body goes to its spool as it comes. `request` is the one whose body is still coming; `is_in_head` that a head has
+begun. After an Upgrade the bytes that follow are kept in `early` until it is known whose they are.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+import httptools
+
+from proxy.errors import BodyTooLarge, HeadTooLarge, MalformedRequest, RequestError, SpoolFull
+from proxy.http.message import Field, Peer, Request, allowed_trailers, check_request
+from proxy.http.settings import HttpSettings
+from proxy.http.spool import Spool
+
+
+class RequestReader:
+    """A base class, not a part, so that the parser calls straight into the connection: one object and one hop less
+    for each of thousands of waiting clients."""
+
+    __slots__ = (
+        "_error",
+        "_fields",
+        "_head_size",
+        "_parser",
+        "_saw_head",
+        "_target",
+        "early",
+        "is_deaf",
+        "is_in_head",
+        "next_id",
+        "peer",
+        "ready",
+        "request",
+        "settings",
+    )
+
+    def __init__(self, settings: HttpSettings, next_id: Callable[[], bytes], peer: Peer) -> None:
+        self.settings = settings
+        self.next_id = next_id
+        self.peer = peer
+        self._parser = httptools.HttpRequestParser(self)
+        self._fields: list[Field] = []
+        self._target = b""
+        self._head_size = 0
+        self._error: RequestError | None = None
+        self._saw_head = False
+        self.is_in_head = False
+        self.is_deaf = False  # an error has ended the reading
+        self.request: Request | None = None
+        self.ready: deque[Request | RequestError] | None = None
+        self.early: bytearray | None = None
+
+    def feed(self, data: bytes) -> None:
+        """Read on; everything that became whole, and an error, is in `ready` afterwards."""
+        self._saw_head = False
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            if self._error is None:
+                self.early = bytearray(data[upgrade.args[0] :])
+        except httptools.HttpParserCallbackError:
+            raise  # a fault of ours: asyncio logs it and ends the connection
+        except httptools.HttpParserError as error:
+            if self._error is None:
+                self._error = MalformedRequest(f"the request is malformed: {error}")
+        if self.is_in_head and not self._saw_head and self._error is None:
+            self._head_size += len(data)
+            if self._head_size > self.settings.max_header_bytes:
+                self._error = HeadTooLarge("the head is too large (max_header_bytes)")
+        if self._error is not None:
+            self.refuse(self._error)
+
+    def refuse(self, error: RequestError) -> None:
+        """Read no more; the error is the last of what is ready."""
+        self.is_deaf = True
+        self._error = None
+        self._enqueue(error)
+
+    def start_over(self) -> bytes:
+        """An Upgrade was refused: read HTTP again; returns the bytes that came behind it."""
+        early = bytes(self.early or b"")
+        self.early = None
+        self._parser = httptools.HttpRequestParser(self)
+        return early
+
+    def drop_bodies(self) -> None:
+        """The connection is gone: nothing that was read will be asked for."""
+        for item in (self.request, *(self.ready or ())):
+            if isinstance(item, Request) and item.body is not None:
+                item.body.close()
+        self.request = self.ready = None
+
+    def expect_body(self, request: Request) -> None:
+        """The client waits for a word before it sends this body. For the connection to answer."""
+        raise NotImplementedError
+
+    def _enqueue(self, item: Request | RequestError) -> None:
+        if self.ready is None:
+            self.ready = deque()
+        self.ready.append(item)
+
+    # --- the parser's side. An exception must not pass through it, so an error is kept until `feed` goes on.
+
+    def on_url(self, data: bytes) -> None:
+        self.is_in_head = True
+        self._target += data
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._fields.append((name, value))
+        if not self.is_in_head:  # a trailer
+            self._head_size += len(name) + len(value)
+            if self._head_size > self.settings.max_header_bytes and self._error is None:
+                self._error = HeadTooLarge("the trailers are too large (max_header_bytes)")
+
+    def on_headers_complete(self) -> None:
+        fields, self._fields = self._fields, []
+        target, self._target = self._target, b""
+        self.is_in_head = False
+        self._saw_head = True
+        self._head_size = 0
+        if self._error is not None:
+            return
+        parser, settings = self._parser, self.settings
+        try:
+            request = check_request(
+                parser.get_method(),
+                target,
+                parser.get_http_version(),
+                fields,
+                self.peer,
+                self.next_id(),
+                max_header_bytes=settings.max_header_bytes,
+                max_body_bytes=settings.max_body_bytes,
+            )
+        except RequestError as error:
+            self._error = error
+            return
+        self.request = request
+        if request.length != 0:
+            request.body = Spool(settings.spool_budget)
+            if request.expects_continue:
+                self.expect_body(request)
+
+    def on_body(self, data: bytes) -> None:
+        request = self.request
+        if self._error is not None or request is None or request.body is None:
+            return
+        if request.body.size + len(data) > self.settings.max_body_bytes:
+            self._error = BodyTooLarge(
+                f"the body is larger than {self.settings.max_body_bytes} bytes (max_body_bytes)"
+            )
+            return
+        try:
+            request.body.append(data)
+        except SpoolFull as error:
+            error.retry_after_secs = 10
+            self._error = error
+
+    def on_message_complete(self) -> None:
+        request = self.request
+        if self._error is not None or request is None:
+            return
+        if self._fields:
+            request.trailers = allowed_trailers(self._fields) or None
+            self._fields = []
+            self._head_size = 0
+        self.request = None
+        self._enqueue(request)

@@ -1,0 +1,98 @@
+"""A proxy's facts, set by hand, and an admin server on a free port that shows them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+
+import pytest
+from aiohttp import ClientSession
+
+from proxy.admin.metrics import new_registry
+from proxy.admin.server import AdminServer
+from proxy.admin.status import View
+from proxy.clock import Clock
+from proxy.config import Config
+from proxy.dispatch.dispatcher import Dispatcher, Lease
+from proxy.dispatch.line import Ticket
+from proxy.stats import Stats
+
+
+@dataclass(frozen=True)
+class Decision:
+    at: float
+    action: str
+    count: int
+    reason: str
+
+
+@dataclass
+class Scaler:
+    last_check_at: float | None = None
+    last_scale_up_at: float | None = None
+    last_scale_down_at: float | None = None
+    last_error: str | None = None
+    decisions: deque[Decision] = field(default_factory=deque)
+
+
+class Time:
+    """Monotonic seconds set by the test; the wall clock is so much ahead."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.ahead = 1_800_000_000.0 - 1000.0  # 1000.0 is 2027-01-15T08:00:00Z
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def wall(self) -> float:
+        return self.now + self.ahead
+
+
+class Rig:
+    """Everything that the admin port shows, and the leases granted so far."""
+
+    def __init__(self) -> None:
+        self.time = Time()
+        self.clock = Clock(self.time.monotonic, self.time.wall)
+        self.leases: list[Lease] = []
+        self.dispatcher = Dispatcher(capacity=4096, grant=self._grant)
+        self.scaler = Scaler()
+        self.stats = Stats()
+        self.spool_bytes = 0
+        self.view = View(self.dispatcher, self.scaler, self.clock, started_at=1000.0)
+        self.registry = new_registry(self.view, self.stats, lambda: self.spool_bytes)
+        self.is_accepting: Callable[[], bool] = lambda: True
+        self.config = Config(admin_port=0)
+        self.server: AdminServer | None = None
+
+    def _grant(self, ticket: Ticket, lease: Lease) -> None:
+        self.leases.append(lease)
+
+    async def serve(self, **keys: object) -> AdminServer:
+        """A started server; `keys` of the configuration but for the port."""
+        self.config = Config.model_validate({"admin_port": 0, **keys})
+        self.server = AdminServer(
+            lambda: self.config, self.view, self.registry, is_accepting=lambda: self.is_accepting()
+        )
+        await self.server.start()
+        return self.server
+
+    def url(self, path: str) -> str:
+        assert self.server is not None
+        return f"http://127.0.0.1:{self.server.port}{path}"
+
+
+@pytest.fixture
+async def rig() -> AsyncIterator[Rig]:
+    rig = Rig()
+    yield rig
+    if rig.server is not None:
+        await rig.server.stop()
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[ClientSession]:
+    async with ClientSession() as session:
+        yield session
