@@ -8,7 +8,6 @@ The model knows only who waits and who holds a lease; every grant is judged when
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -16,6 +15,7 @@ from proxy.dispatch.dispatcher import Dispatcher, Lease, LeaseReturned
 from proxy.dispatch.line import Ticket
 from proxy.dispatch.nodes import IllegalTransition, Node, NodeState
 from proxy.errors import LineFull
+from tests.promises import hold
 
 CAPACITY = 12
 picks = st.integers(0, 10_000)
@@ -222,11 +222,4 @@ class DispatchPromises(RuleBasedStateMachine):
         assert over == len(self.over)
 
 
-DispatchPromises.TestCase.settings = settings(
-    max_examples=400,
-    stateful_step_count=60,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow],
-)
-test_dispatch_holds_its_promises = DispatchPromises.TestCase
+test_dispatch_holds_its_promises = hold(DispatchPromises)
