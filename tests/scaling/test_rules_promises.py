@@ -23,6 +23,7 @@ limits_of_any_kind = st.builds(
     idle_shutdown_secs=st.sampled_from((0, 20, 180)),
     scale_up_cooldown_secs=st.sampled_from((0, 30, 60)),
 )
+STATES = ("idle", "busy", "unready", "draining")
 policies = st.sampled_from(get_args(Policy))
 
 
@@ -44,9 +45,18 @@ class RulesPromises(RuleBasedStateMachine):
         self.nodes: dict[int, SeenNode] = {}
         self.created = 0
 
-    @initialize(limits=limits_of_any_kind, policy=policies)
-    def begin(self, limits: Limits, policy: Policy) -> None:
+    @initialize(
+        limits=limits_of_any_kind, policy=policies, states=st.lists(st.sampled_from(STATES), max_size=8)
+    )
+    def begin(self, limits: Limits, policy: Policy, states: list[str]) -> None:
         self.limits, self.policy = limits, policy
+        for state in states:
+            self.set(self.create(), state)
+
+    def create(self) -> SeenNode:
+        self.created += 1
+        self.nodes[self.created] = SeenNode(self.created, "starting")
+        return self.nodes[self.created]
 
     def seen(self, now: int) -> Seen:
         return Seen(
@@ -75,6 +85,7 @@ class RulesPromises(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from((1, 5, 20, 60, 200)))
     def time_passes(self, seconds: int) -> None:
         self.now += seconds
+        self.check()
 
     @rule(count=st.integers(1, 9))
     def join(self, count: int) -> None:
@@ -86,8 +97,9 @@ class RulesPromises(RuleBasedStateMachine):
 
     @rule(pick=picks)
     def start(self, pick: int) -> None:
-        if self.joined and (node := self.pick(pick, "idle")):
-            del self.joined[0]
+        """The head of the line, or one that did not have to wait."""
+        if node := self.pick(pick, "idle"):
+            del self.joined[:1]
             self.set(node, "busy")
 
     @rule(pick=picks, state=st.sampled_from(("idle", "idle", "unready")))
@@ -129,8 +141,7 @@ class RulesPromises(RuleBasedStateMachine):
                 assert len(self.nodes) + action.count <= self.limits.max_nodes
                 assert seen.queue_length or action.cause == "floor"
                 for _ in range(action.count):
-                    self.created += 1
-                    self.nodes[self.created] = SeenNode(self.created, "starting")
+                    self.create()
             self.memory = self.memory.after(action, self.now)
         assert self.count("idle", "busy", "starting", "unready") or not self.joined or self.is_full(), (
             "still cold"
