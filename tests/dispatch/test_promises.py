@@ -7,6 +7,8 @@ The model knows only who waits and who holds a lease; every grant is judged when
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -180,6 +182,19 @@ class DispatchPromises(RuleBasedStateMachine):
                 self.dispatcher.drain(node)
         else:
             self.dispatcher.drain(node)
+
+    @rule(seed=st.integers(0, 1 << 30))
+    def busy_hour(self, seed: int) -> None:
+        """Mostly traffic: hypothesis alone rarely gets as many runs out of a machine with this many rules."""
+        random = Random(seed)
+        for _ in range(10):
+            self.join()
+            self.runs_end(random.randrange(100), random.choices(WAYS_TO_END, k=2))
+            if len(self.dispatcher.nodes):
+                self.ready(random.randrange(100), random.random() < 0.5)
+            self.no_idle_node_while_anything_waits()
+            self.a_busy_node_has_one_lease_or_settles()
+            self.now += random.choice((0.0, 0.25, 1.0))
 
     def node(self, pick: int) -> Node:
         nodes = list(self.dispatcher.nodes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 from typing import get_args
 
 from hypothesis import strategies as st
@@ -121,6 +122,17 @@ class RulesPromises(RuleBasedStateMachine):
     def gone(self, pick: int) -> None:
         if node := self.pick(pick, "starting", "idle", "busy", "unready", "draining"):
             del self.nodes[node.number]
+
+    @rule(seed=st.integers(0, 1 << 30))
+    def night(self, seed: int) -> None:
+        """Traffic that ebbs: hypothesis alone rarely lets nodes get old enough to stop."""
+        random = Random(seed)
+        self.leave(len(self.joined))
+        for _ in range(10):
+            for step in random.sample((self.start, self.ready, self.ready, self.gone), k=2):
+                step(random.randrange(100))
+            self.end(random.randrange(100), random.choice(("idle", "idle", "unready")))
+            self.time_passes(random.choice((20, 60, 200)))
 
     @rule()
     def check(self) -> None:
