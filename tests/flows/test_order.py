@@ -116,10 +116,14 @@ async def test_order_holds_while_clients_leave_and_connections_fail(starts: Star
             answers = await asyncio.gather(*map(take, range(200), clients))
             await failing
             assert await proxy.metric("resends_total", reason="connect") > 0, "some connects failed"
-    stayed = [number for number in range(200) if number not in leaving]
-    assert [answer.status for answer in answers if answer] == [200] * len(stayed)
+    stayed = {number: answer for number, answer in enumerate(answers) if answer}
+    # A connection that a node's kernel took before it shut its door may have reached it: that is never sent again.
+    broken = [answer.outcome for answer in stayed.values() if answer.status != 200]
+    assert len(stayed) == 140
+    assert broken == [(502, "unknown")] * len(broken)
+    assert len(broken) <= 6
     assert not starts.overtaken
     served = [target for node in nodes for target in node.targets]
     assert len(served) == len(set(served)), "nobody was sent twice"
-    assert {f"/{number}" for number in stayed} <= set(served)
+    assert {f"/{number}" for number, answer in stayed.items() if answer.status == 200} <= set(served)
     assert [node.violations for node in nodes] == [0, 0, 0]
