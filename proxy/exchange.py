@@ -361,7 +361,7 @@ class Exchange(Ticket):
         self._forwarder.stats.requests[self._response.status, "unknown"] += 1
         self.node_flush()
         client, self._client = self._client, None
-        client.cut()
+        client.cut(is_delimited=self._is_chunked or self._response.framing is Framing.LENGTH)
         self._over()
 
     def _abort_run(self, reason: str) -> None:

@@ -58,7 +58,7 @@ class ProxyHere:
         return {
             (int(s.labels["status"]), s.labels["outcome"]): int(s.value)
             for s in samples
-            if s.name == "fifo_proxy_requests_total"
+            if s.name == "fifo_proxy_requests_total" and s.value
         }
 
     async def has_ready(self, count: int) -> None:
@@ -93,8 +93,9 @@ async def proxy_here(nodes: Sequence[str] = (), **settings: Any) -> AsyncIterato
     faults: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context))
     before = open_files()
-    settings = {"provider": StaticConfig(kind="static", nodes=tuple(nodes))} | QUICK | settings
-    app = App(Config(**settings))
+    if nodes:
+        settings["provider"] = StaticConfig(kind="static", nodes=tuple(nodes))
+    app = App(Config(**(QUICK | settings)))
     await app.start()
     hurry = asyncio.Event()
     try:

@@ -10,6 +10,8 @@ from typing import Any
 
 from tests.fakes.wire_node import reset
 
+_ANSWER_SECS = 60.0  # rather a failure than a test that hangs
+
 
 @dataclass(slots=True)
 class Answer:
@@ -72,7 +74,12 @@ class WireClient:
 
     async def answer(self) -> Answer:
         """The whole answer, or as much of it as came."""
-        answer = await self.head()
+        async with asyncio.timeout(_ANSWER_SECS):
+            answer = await self.head()
+            await self._read_body(answer)
+        return answer
+
+    async def _read_body(self, answer: Answer) -> None:
         try:
             if "content-length" in answer.fields:
                 left = int(answer.fields["content-length"])
@@ -90,7 +97,6 @@ class WireClient:
                 answer.is_whole = True
         except (ConnectionError, asyncio.IncompleteReadError):
             answer.is_whole = False
-        return answer
 
     async def chunk(self) -> bytes | None:
         """The next chunk of a chunked answer; None at its end."""
