@@ -206,6 +206,26 @@ async def test_a_create_that_is_cancelled_leaves_nothing(
     assert not is_alive(guard)
 
 
+async def test_a_guard_that_does_not_start_is_given_up(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stuck = tmp_path / "stuck_guard.py"
+    stuck.write_text("import time\ntime.sleep(1000)\n")
+    monkeypatch.setattr("proxy.providers.process._GUARD", str(stuck))
+    monkeypatch.setattr("proxy.providers.process._START_SECS", 0.1)
+    monkeypatch.setattr("proxy.providers.process._KILL_SECS", 0.1)
+    provider = make(*NODE, grace_secs=0.1)
+    with pytest.raises(ProviderError, match="did not start"):
+        await provider.create("local-1")
+    assert await provider.list() == []
+
+
+async def test_a_system_that_starts_no_process_says_why(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxy.providers.process.sys.executable", "/no/such/python")
+    with pytest.raises(ProviderError, match=r"cannot start a process: .*No such file"):
+        await make(*NODE).create("local-1")
+
+
 async def test_two_creates_of_one_name_are_refused(make: Make) -> None:
     provider = make(*NODE)
     await provider.create("local-1")
