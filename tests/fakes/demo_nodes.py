@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 
-DEMO_NODE = ("{python}", "-m", "proxy", "demo-node", "--port", "{port}", "--work", "0.05")
+DEMO_NODE = ["{python}", "-m", "proxy", "demo-node", "--port", "{port}", "--work", "0.05"]
 
 
 @asynccontextmanager

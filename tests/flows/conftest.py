@@ -17,12 +17,13 @@ def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.Abstrac
 
 
 @pytest.fixture(autouse=True)
-def _imports_of_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`python -m proxy` of a node is this checkout, wherever the tests are run from."""
+def _surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`python -m proxy` of a node is this checkout, and no proxy of this environment stands in between."""
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    monkeypatch.setenv("NO_PROXY", "*")
 
 
 @pytest.fixture
-async def node_processes(_imports_of_nodes: None) -> AsyncIterator[list[str]]:
+async def node_processes(_surroundings: None) -> AsyncIterator[list[str]]:
     async with demo_nodes(3) as urls:
         yield urls

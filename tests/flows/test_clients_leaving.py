@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from proxy.config import StaticConfig
 from tests.fakes.proxy_here import ProxyHere, proxy_here
 from tests.fakes.until import until
 from tests.fakes.wire_client import WireClient
@@ -100,7 +99,7 @@ async def test_while_its_node_is_being_connected(leave: Any) -> None:
                 filler.setblocking(False)
                 filler.connect_ex(address)
                 fillers.append(filler)
-            engine = StaticConfig(kind="static", nodes=(f"http://127.0.0.1:{address[1]}",))
+            engine = {"kind": "static", "nodes": [f"http://127.0.0.1:{address[1]}"]}
             async with proxy_here(provider=engine, connect_timeout_secs=30, probe_timeout_secs=60) as proxy:
                 dispatcher = proxy.app.dispatcher
                 await until(lambda: len(dispatcher.nodes) == 1, "the node is known")

@@ -12,7 +12,6 @@ from typing import cast
 import pytest
 
 from proxy import probe
-from proxy.config import ProcessConfig
 from proxy.providers.process import ProcessProvider
 from tests.fakes.demo_nodes import DEMO_NODE, stats_of
 from tests.fakes.proxy_here import proxy_here
@@ -203,7 +202,7 @@ async def test_resend_policies(resend: str) -> None:
 
 @pytest.mark.slow
 async def test_killed_node_process_is_replaced_and_nobody_else_notices() -> None:
-    engine = ProcessConfig(kind="process", command=DEMO_NODE)
+    engine = {"kind": "process", "command": DEMO_NODE}
     async with proxy_here(provider=engine, min_nodes=3, unready_destroy_secs=0.5) as proxy:
         await proxy.has_ready(3)
         provider = cast(ProcessProvider, proxy.app.provider)
@@ -227,7 +226,7 @@ async def test_killed_node_process_is_replaced_and_nobody_else_notices() -> None
 @pytest.mark.slow
 async def test_silent_node_process_is_replaced() -> None:
     """It may still be at work, so nothing else is ever sent to it."""
-    engine = ProcessConfig(kind="process", command=DEMO_NODE)
+    engine = {"kind": "process", "command": DEMO_NODE}
     async with proxy_here(provider=engine, run_timeout_secs=0.5) as proxy:
         await proxy.has_ready(1)
         (node,) = proxy.app.dispatcher.nodes
