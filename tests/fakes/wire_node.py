@@ -69,7 +69,8 @@ def work(secs: float, body: bytes = b"ok") -> Behaviour:
 
 @dataclass(slots=True)
 class WireNode:
-    """`seen`: the requests, in the order of their coming; `readiness`: the status of its probes, None: no answer."""
+    """`seen`: the requests, in the order of their coming; `readiness`: the status of its probes while it
+    does not work, None: no answer."""
 
     behave: Behaviour = at_once
     readiness: int | None = 200
@@ -148,7 +149,8 @@ class WireNode:
             if self.readiness is None:
                 await turn.peer_end()
             else:
-                turn.answer(b"", status=self.readiness, fields=b"Connection: close\r\n")
+                status = 503 if self.working else self.readiness
+                turn.answer(b"", status=status, fields=b"Connection: close\r\n")
             turn.close()
             return
         if self.working:

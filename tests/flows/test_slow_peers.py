@@ -96,8 +96,10 @@ async def test_full_disk_slows_the_node_down_and_loses_nothing() -> None:
     """Past `max_spool_bytes` the node waits for the client: flow control, not an error."""
     body = bytes(range(256)) * 40_000
     async with WireNode(work(0, body)) as node:
-        limits = {"spool_memory_bytes": 10_000, "max_spool_bytes": 1_000_000}
-        async with proxy_here([node.url], **limits) as proxy, WireClient(proxy.port) as client:
+        async with (
+            proxy_here([node.url], spool_memory_bytes=10_000, max_spool_bytes=1_000_000) as proxy,
+            WireClient(proxy.port) as client,
+        ):
             client.send("/slow")
             head = await client.head()
             await asyncio.sleep(0.2)  # as long as a client may take
