@@ -46,6 +46,12 @@ class Turn:
         """End it with a RST, after what has been written."""
         reset(self.writer)
 
+    async def work_on(self, work: Awaitable[object]) -> None:
+        """Work after the answer; a request that comes meanwhile on this same connection is a violation, too."""
+        await work
+        if self.reader._buffer:  # type: ignore[attr-defined]
+            self.node.violations += 1
+
     async def peer_end(self) -> None:
         """Return once the proxy has ended this connection."""
         with contextlib.suppress(ConnectionError):

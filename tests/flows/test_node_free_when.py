@@ -27,7 +27,7 @@ class WorksOn:
         self.begins_at.append(monotonic())
         turn.node.readiness = 503
         turn.answer(b"accepted", status=self.status)
-        await self.may_end.wait()
+        await turn.work_on(self.may_end.wait())
         turn.node.readiness = 200
         self.ends_at.append(monotonic())
 

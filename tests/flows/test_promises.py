@@ -1,7 +1,7 @@
 """The five promises of DESIGN 0 under load, held against what the nodes themselves saw.
 
-Clients that wait, leave, dawdle and half-close; nodes that refuse, break off, hang, stream and work on. By seed, so that
-a failure can be looked at again, though not to the microsecond.
+Clients that wait, leave, dawdle and half-close; nodes that refuse, break off, hang, stream and work on. By seed, so
+that a failure can be looked at again, though not to the microsecond.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Moods:
                 turn.write(b"0\r\n\r\n")
             case 2:
                 turn.answer(body, status=202)
-                await asyncio.sleep(0.05)  # and works on
+                await turn.work_on(asyncio.sleep(0.05))
             case 3:
                 turn.reset()
                 return
