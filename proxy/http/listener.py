@@ -18,8 +18,8 @@ from proxy.http.backlog import Backlog
 from proxy.http.message import Peer, Request
 from proxy.http.proxy_protocol import Preface
 from proxy.http.request_reader import RequestReader
-from proxy.http.response import problem_response
 from proxy.http.reset import reset
+from proxy.http.response import problem_response
 from proxy.http.settings import HttpSettings
 from proxy.http.tunnel import Tunnel
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import socket
 import sys
 from pathlib import Path
@@ -12,8 +11,8 @@ from typing import Any
 
 import httpx
 
-from tests.fakes.until import until_told
 from tests.fakes.wire_client import Answer, ask
+from tests.providers.waiting import until
 
 
 class ProxyProcess:
@@ -52,7 +51,7 @@ class ProxyProcess:
             self._process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "proxy", "serve", "--config", str(self._path)), stdout=log, stderr=log
             )
-        await until_told(self._answers, "it serves")
+        await until(self._answers, "it serves")
 
     def signal(self, number: int) -> None:
         assert self._process is not None
@@ -88,7 +87,7 @@ class ProxyProcess:
         async def is_so() -> bool:
             return await self.states() == sorted(states)
 
-        await until_told(is_so, f"nodes: {', '.join(states)}")
+        await until(is_so, f"nodes: {', '.join(states)}")
 
     async def runs(self, count: int, waiting: int = 0) -> None:
         """Return once so many requests run and wait."""
@@ -97,7 +96,7 @@ class ProxyProcess:
             queue = (await self.status())["queue"]
             return bool(queue["running"] == count and queue["length"] == waiting)
 
-        await until_told(is_so, f"{count} run and {waiting} wait")
+        await until(is_so, f"{count} run and {waiting} wait")
 
     async def logs(self, text: str, count: int = 1) -> None:
         """Return once its log has this so often."""
@@ -105,7 +104,7 @@ class ProxyProcess:
         async def is_so() -> bool:
             return self.log.count(text) >= count
 
-        await until_told(is_so, f"logged: {text}")
+        await until(is_so, f"logged: {text}")
 
     async def _answers(self) -> bool:
         assert self._process is not None
@@ -131,12 +130,3 @@ def free_ports(count: int) -> list[int]:
     finally:
         for probe in sockets:
             probe.close()
-
-
-def is_alive(pid: int) -> bool:
-    """Whether the process runs; a zombie does not."""
-    try:
-        os.kill(pid, 0)
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (ProcessLookupError, FileNotFoundError):
-        return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from time import monotonic
 
 
@@ -13,11 +13,3 @@ async def until(is_so: Callable[[], bool], what: str, *, secs: float = 20.0) -> 
     while not is_so():
         assert monotonic() < limit, f"not within {secs} s: {what}"
         await asyncio.sleep(0.005)
-
-
-async def until_told(is_so: Callable[[], Awaitable[bool]], what: str, *, secs: float = 30.0) -> None:
-    """The same for what has to be asked for."""
-    limit = monotonic() + secs
-    while not await is_so():
-        assert monotonic() < limit, f"not within {secs} s: {what}"
-        await asyncio.sleep(0.02)

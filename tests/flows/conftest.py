@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import uvloop
 
+from proxy import probe
 from tests.fakes.demo_nodes import demo_nodes
 
 
@@ -27,3 +28,10 @@ def _surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
 async def node_processes(_surroundings: None) -> AsyncIterator[list[str]]:
     async with demo_nodes(3) as urls:
         yield urls
+
+
+@pytest.fixture
+def probed_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node that broke is else probed a second later."""
+    monkeypatch.setattr(probe, "_GRACE_SECS", 0.05)
+    monkeypatch.setattr(probe, "_SCAN_SECS", 0.02)

@@ -15,6 +15,8 @@ from tests.fakes.until import until
 from tests.fakes.wire_client import WireClient
 from tests.fakes.wire_node import Behaviour, Turn, WireNode, work
 
+pytestmark = pytest.mark.usefixtures("probed_soon")
+
 LEAVE = pytest.mark.parametrize("leave", [WireClient.leave, WireClient.reset], ids=["closing", "resetting"])
 
 

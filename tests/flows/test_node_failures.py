@@ -11,13 +11,14 @@ from typing import cast
 
 import pytest
 
-from proxy import probe
 from proxy.providers.process import ProcessProvider
 from tests.fakes.demo_nodes import DEMO_NODE, stats_of
 from tests.fakes.proxy_here import proxy_here
 from tests.fakes.until import until
 from tests.fakes.wire_client import WireClient
 from tests.fakes.wire_node import Behaviour, Turn, WireNode, at_once, work
+
+pytestmark = pytest.mark.usefixtures("probed_soon")
 
 HEAD = b"HTTP/1.1 200 OK\r\n"
 
@@ -43,13 +44,6 @@ def misbehaves_once(behave: Behaviour) -> Behaviour:
         await (behave if turn.target == "/bad" else at_once)(turn)
 
     return choose
-
-
-@pytest.fixture(autouse=True)
-def _probed_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A node that broke is else probed a second later."""
-    monkeypatch.setattr(probe, "_GRACE_SECS", 0.05)
-    monkeypatch.setattr(probe, "_SCAN_SECS", 0.02)
 
 
 BEFORE_AN_ANSWER = {

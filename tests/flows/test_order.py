@@ -49,6 +49,7 @@ async def all_at_once(stack: AsyncExitStack, port: int, count: int) -> list[Wire
     return clients
 
 
+@pytest.mark.slow
 async def test_two_hundred_at_once_start_in_order(starts: Starts) -> None:
     order: list[str] = []
 

@@ -14,7 +14,7 @@ from time import monotonic
 
 import pytest
 
-from proxy import app, probe
+from proxy import app
 from proxy.dispatch.dispatcher import Lease
 from proxy.dispatch.line import Ticket
 from proxy.forwarder import grant
@@ -123,10 +123,9 @@ async def behave_somehow(proxy: ProxyHere, chance: random.Random, target: str, l
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("probed_soon")
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_the_five_promises(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probe, "_GRACE_SECS", 0.1)
-    monkeypatch.setattr(probe, "_SCAN_SECS", 0.02)
     ledger, chance = Ledger(), random.Random(seed)
     proxies: list[ProxyHere] = []
 

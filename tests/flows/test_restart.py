@@ -12,11 +12,11 @@ import pytest
 
 from tests.fakes.demo_nodes import DEMO_NODE, stats_of
 from tests.fakes.proxy_here import QUICK
-from tests.fakes.proxy_process import ProxyProcess, is_alive
+from tests.fakes.proxy_process import ProxyProcess
 from tests.fakes.suanli_cloud import SuanliCloud
-from tests.fakes.until import until
 from tests.fakes.wire_client import WireClient
 from tests.flows.test_scaling_flows import REQUEST, TOKEN
+from tests.providers.waiting import is_alive, until_dead
 
 pytestmark = pytest.mark.slow  # processes take their time to start
 
@@ -76,7 +76,8 @@ async def test_killed_proxy_leaves_no_process_behind(make_proxy: MakeProxy) -> N
     await proxy.has_states("idle", "idle")
     nodes = [(await stats_of(node["url"]))["pid"] for node in (await proxy.status())["nodes"]]
     await proxy.kill()
-    await until(lambda: not any(map(is_alive, nodes)), "the nodes are gone")
+    for pid in nodes:
+        await until_dead(pid)
 
 
 async def test_term_lets_what_runs_and_waits_finish(make_proxy: MakeProxy) -> None:
