@@ -296,10 +296,10 @@ class Exchange(Ticket):
                 self._link.resume_reading()  # what the client did not take is read all the same
 
     def client_half_closed(self) -> bool:
-        if self.phase is Phase.WAITING:
+        if self.phase is Phase.WAITING or (self.phase is Phase.CONNECTING and not self._is_sent):
             self.client_left()
             return False
-        return True
+        return True  # its request is at a node: the answer is still sent
 
     def client_drained(self) -> None:
         if self._link is not None:
@@ -361,7 +361,7 @@ class Exchange(Ticket):
         self._forwarder.stats.requests[self._response.status, "unknown"] += 1
         self.node_flush()
         client, self._client = self._client, None
-        client.cut()
+        client.cut(is_delimited=self._is_chunked or self._response.framing is Framing.LENGTH)
         self._over()
 
     def _abort_run(self, reason: str) -> None:

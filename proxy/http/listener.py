@@ -18,6 +18,7 @@ from proxy.http.backlog import Backlog
 from proxy.http.message import Peer, Request
 from proxy.http.proxy_protocol import Preface
 from proxy.http.request_reader import RequestReader
+from proxy.http.reset import reset
 from proxy.http.response import problem_response
 from proxy.http.settings import HttpSettings
 from proxy.http.tunnel import Tunnel
@@ -173,7 +174,7 @@ class ClientConnection(RequestReader, asyncio.Protocol):
         elif self._is_paused:  # cut only a reader that has taken nothing since the last look
             unsent = transport.get_write_buffer_size()
             if unsent == self._unsent:
-                transport.abort()
+                reset(transport)
             else:
                 self._unsent = unsent
                 self.deadline = now + self.settings.body_timeout_secs
@@ -304,11 +305,18 @@ class ClientConnection(RequestReader, asyncio.Protocol):
         if self._receiver is None and self._tunnel is None and self.request is None and not self.is_in_head:
             self.close()
 
-    def cut(self) -> None:
-        """End it so that the client sees a broken answer, never a clean end."""
+    def cut(self, *, is_delimited: bool = False) -> None:
+        """End it so that the client sees a broken answer, never a clean end.
+
+        `is_delimited`: the answer's own framing shows that it is not whole, so that no reset is needed, which could
+        overtake bytes on their way.
+        """
         self._receiver = self._tunnel = None
         if self._transport is not None:
-            self._transport.abort()
+            if is_delimited:
+                self._transport.abort()
+            else:
+                reset(self._transport)
 
     def upgrade(self, tunnel: Tunnel, head: bytes) -> None:
         """Send the 101; from now on bytes go to the tunnel as they are, those that came early first."""

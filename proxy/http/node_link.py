@@ -17,6 +17,7 @@ import httptools
 from proxy.errors import NodeAnsweredBadly, NodeBroke, RequestError
 from proxy.http.address import Address, ResumingContext
 from proxy.http.message import Field, Request, allowed_trailers, trailer_bytes
+from proxy.http.reset import reset
 from proxy.http.response import Framing, Response, check_response
 from proxy.http.tunnel import Tunnel
 
@@ -153,7 +154,7 @@ class NodeLink(asyncio.Protocol):
         self._receiver = self.tunnel = None
         self.is_open = False
         if self._transport is not None:
-            self._transport.abort()
+            reset(self._transport)
 
     # --- asyncio's side
 
