@@ -1,0 +1,339 @@
+"""What comes whole, what is refused, and that how the bytes are cut changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+
+import pytest
+
+from proxy.errors import RequestError
+from proxy.http.message import Peer, Request
+from proxy.http.request_reader import RequestReader
+from tests.fakes.client_side import http_settings
+
+HOST = b"Host: a\r\n"
+
+
+class Reader(RequestReader):
+    """The reader alone; `expecting` are the requests whose client waits for a word."""
+
+    def __init__(self, **settings: object) -> None:
+        numbers = count(1)
+        peer = Peer("192.0.2.7", scheme=b"http", is_trusted=False, pseudonym=b"fifo-proxy-test")
+        super().__init__(http_settings(**settings), lambda: b"id-%d" % next(numbers), peer)  # type: ignore[arg-type]
+        self.expecting: list[Request] = []
+
+    def expect_body(self, request: Request) -> None:
+        self.expecting.append(request)
+
+    def items(self) -> list[Request | RequestError]:
+        return list(self.ready or ())
+
+    def told(self) -> list[object]:
+        """Targets with bodies and trailers, and the status of an error."""
+        return [
+            item.status
+            if isinstance(item, RequestError)
+            else (item.target, item.body and item.body.read(0, item.body.size), item.trailers)
+            for item in self.items()
+        ]
+
+
+_readers: list[Reader] = []
+
+
+@pytest.fixture(autouse=True)
+def _drop_bodies() -> Iterator[None]:
+    yield
+    while _readers:
+        _readers.pop().drop_bodies()
+
+
+def read(*pieces: bytes, **settings: object) -> Reader:
+    reader = Reader(**settings)
+    _readers.append(reader)
+    for piece in pieces:
+        if not reader.is_deaf:
+            reader.feed(piece)
+    return reader
+
+
+def error_of(*pieces: bytes, **settings: object) -> RequestError:
+    """The only thing that these bytes make: an error."""
+    (item,) = read(*pieces, **settings).items()
+    assert isinstance(item, RequestError)
+    return item
+
+
+def chunked(body: bytes, head: bytes = b"Transfer-Encoding: chunked\r\n") -> bytes:
+    return b"POST / HTTP/1.1\r\n" + HOST + head + b"\r\n" + body
+
+
+STREAM = (
+    b"GET /1 HTTP/1.1\r\nHost: a\r\n\r\n"
+    b"POST /2 HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello"
+    b"\r\n"  # an empty line before a request line is let pass (RFC 9112, 2.2)
+    b"POST /3 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+    b'3;name="a;b"\r\nabc\r\n0A\r\n0123456789\r\n00\r\nDigest: x\r\nX-T:  y \r\n\r\n'
+    b"POST /4 HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n"
+    b"GET /bad HTTP/1.1\r\nHost : a\r\n\r\n"
+)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 64, 1000])
+def test_cuts_change_nothing(size: int) -> None:
+    reader = read(*(STREAM[at : at + size] for at in range(0, len(STREAM), size)))
+    assert reader.told() == [
+        (b"/1", None, None),
+        (b"/2", b"hello", None),
+        (b"/3", b"abc0123456789", [(b"Digest", b"x"), (b"X-T", b"y")]),
+        (b"/4", None, None),
+        400,
+    ]
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        pytest.param(b"GET / HTTP/1.1\nHost: a\r\n\r\n", id="bare LF after the request line"),
+        pytest.param(b"GET / HTTP/1.1\r\nHost: a\nX: b\r\n\r\n", id="bare LF after a field"),
+        pytest.param(b"GET / HTTP/1.1\r\nHost: a\r\n\n", id="bare LF as the head's end"),
+        pytest.param(b"GET / HTTP/1.1\r\nHost: a\r\nX: b\rc\r\n\r\n", id="bare CR in a field"),
+        pytest.param(b"GET / HTTP/1.1\r\nHost : a\r\n\r\n", id="space before a colon"),
+        pytest.param(b"GET / HTTP/1.1\r\nHost\t: a\r\n\r\n", id="tab before a colon"),
+        pytest.param(b"GET / HTTP/1.1\r\n Host: a\r\n\r\n", id="space before the first field"),
+        pytest.param(b"GET / HTTP/1.1\r\nHost: a\r\nX: b\r\n c\r\n\r\n", id="obs-fold"),
+        pytest.param(b"GET / HTTP/1.1\r\nHost: a\r\nX:\r\n\tc\r\n\r\n", id="obs-fold of an empty value"),
+        pytest.param(b"GET / HTTP/1.1\r\nHost: a\r\nX: b\0c\r\n\r\n", id="NUL in a value"),
+        pytest.param(b"GET / HTTP/1.1\r\nHost: a\r\nX\0: b\r\n\r\n", id="NUL in a name"),
+        pytest.param(b"GET / HTTP/1.1\r\nHost: a\r\nX\xe9: b\r\n\r\n", id="obs-text in a name"),
+        pytest.param(b"GET / HTTP/1.1\r\nHost: a\r\n: b\r\n\r\n", id="no name"),
+        pytest.param(b"GET / HTTP/1.1\r\nHost: a\r\nX\r\n\r\n", id="no colon"),
+        pytest.param(b"GET /\0 HTTP/1.1\r\nHost: a\r\n\r\n", id="NUL in the target"),
+        pytest.param(b"GET /a b HTTP/1.1\r\nHost: a\r\n\r\n", id="space in the target"),
+        pytest.param(b"GET /\xc3\xa9 HTTP/1.1\r\nHost: a\r\n\r\n", id="unencoded bytes in the target"),
+        pytest.param(b"GET / HTTP/1.1\r\n\r\n", id="no Host"),
+        pytest.param(b"GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", id="two Hosts"),
+        pytest.param(b"GET / HTTP/1.1\r\nHost: a/b\r\n\r\n", id="a path in Host"),
+        pytest.param(b"GET / HTTP/1.1\r\nHost: a b\r\n\r\n", id="a space in Host"),
+        pytest.param(b"GET / HTTP/1.1\r\nHost: u@a\r\n\r\n", id="a user in Host"),
+        pytest.param(b"GET / HTTP/2.0\r\nHost: a\r\n\r\n", id="version 2.0"),
+        pytest.param(b"GET / HTTP/0.9\r\nHost: a\r\n\r\n", id="version 0.9"),
+        pytest.param(b"GET / HTTP/1.2\r\nHost: a\r\n\r\n", id="version 1.2"),
+        pytest.param(b"GET / http/1.1\r\nHost: a\r\n\r\n", id="version in small letters"),
+        pytest.param(b"GET /\r\n\r\nX", id="HTTP/0.9"),
+        pytest.param(b"get / HTTP/1.1\r\nHost: a\r\n\r\n", id="method in small letters"),
+        pytest.param(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", id="HTTP/2's preface"),
+        pytest.param(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", id="TLS"),
+        pytest.param(b"SSH-2.0-OpenSSH_9.2\r\n", id="SSH"),
+    ],
+)
+def test_malformed_head(head: bytes) -> None:
+    error = error_of(head)
+    assert (error.status, error.closes, error.outcome) == (400, True, "not_sent")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param(b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", id="length and chunked"),
+        pytest.param(b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n", id="chunked and length"),
+        pytest.param(b"Content-Length: 5\r\nContent-Length: 6\r\n", id="two lengths"),
+        pytest.param(b"Content-Length: 5\r\nContent-Length: 5\r\n", id="the same length twice"),
+        pytest.param(b"Content-Length: 5, 5\r\n", id="a list of lengths"),
+        pytest.param(b"Content-Length: 5 5\r\n", id="two numbers"),
+        pytest.param(b"Content-Length: +5\r\n", id="a sign"),
+        pytest.param(b"Content-Length: -5\r\n", id="a negative length"),
+        pytest.param(b"Content-Length: 0x5\r\n", id="a hexadecimal length"),
+        pytest.param(b"Content-Length: 5.0\r\n", id="a fraction"),
+        pytest.param(b"Content-Length: \xd9\xa5\r\n", id="digits that are not ASCII"),
+        pytest.param(b"Content-Length:\r\n", id="an empty length"),
+        pytest.param(b"Content-Length: 18446744073709551621\r\n", id="2**64 + 5"),
+        pytest.param(b"Content-Length:\r\n 5\r\n", id="a folded length"),
+        pytest.param(b"Transfer-Encoding: gzip\r\n", id="gzip alone"),
+        pytest.param(b"Transfer-Encoding: gzip, chunked\r\n", id="gzip, chunked"),
+        pytest.param(b"Transfer-Encoding: chunked, chunked\r\n", id="chunked twice"),
+        pytest.param(
+            b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", id="two fields chunked"
+        ),
+        pytest.param(b"Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n", id="then identity"),
+        pytest.param(b"Transfer-Encoding: identity\r\n", id="identity"),
+        pytest.param(b"Transfer-Encoding: xchunked\r\n", id="nearly chunked"),
+        pytest.param(b"Transfer-Encoding: \x0bchunked\r\n", id="a vertical tab"),
+        pytest.param(b'Transfer-Encoding: "chunked"\r\n', id="quoted"),
+        pytest.param(b"Transfer-Encoding: chunked;q=1\r\n", id="with a parameter"),
+        pytest.param(b"Transfer-Encoding:\r\n", id="empty"),
+        pytest.param(b"Transfer-Encoding : chunked\r\n", id="space before the colon"),
+    ],
+)
+def test_framing_that_can_be_read_in_two_ways(fields: bytes) -> None:
+    """Nothing of what follows is taken for a request."""
+    smuggled = b"GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n"
+    assert error_of(chunked(b"5\r\nhello\r\n0\r\n\r\n" + smuggled, fields)).status == 400
+
+
+def test_chunked_in_http10() -> None:
+    head = b"POST / HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+    assert error_of(head + b"0\r\n\r\n").status == 400
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b"0x5\r\nhello\r\n0\r\n\r\n", id="0x"),
+        pytest.param(b"-1\r\nhello\r\n0\r\n\r\n", id="negative"),
+        pytest.param(b"5 \r\nhello\r\n0\r\n\r\n", id="space after the size"),
+        pytest.param(b" 5\r\nhello\r\n0\r\n\r\n", id="space before the size"),
+        pytest.param(b"\r\nhello\r\n0\r\n\r\n", id="no size"),
+        pytest.param(b"g\r\nhello\r\n0\r\n\r\n", id="not a number"),
+        pytest.param(b"10000000000000005\r\nhello\r\n0\r\n\r\n", id="2**64 + 5"),
+        pytest.param(b"5\nhello\r\n0\r\n\r\n", id="bare LF after the size"),
+        pytest.param(b"5\r\nhello\n0\r\n\r\n", id="bare LF after the data"),
+        pytest.param(b"5\r\nhelloXX0\r\n\r\n", id="more data than told"),
+        pytest.param(b"5;a\nb\r\nhello\r\n0\r\n\r\n", id="bare LF in an extension"),
+        pytest.param(b"5\r\nhello\r\n0\r\nX : y\r\n\r\n", id="a malformed trailer"),
+        pytest.param(b"5\r\nhello\r\n0\r\nX: y\n\r\n", id="bare LF after a trailer"),
+        pytest.param(b"5\r\nhello\r\n0\r\nX: y\0\r\n\r\n", id="NUL in a trailer"),
+    ],
+)
+def test_malformed_chunks(body: bytes) -> None:
+    assert error_of(chunked(body)).status == 400
+
+
+@pytest.mark.parametrize("size", [1, 1000])
+def test_one_more_byte_than_the_head_may_have(size: int) -> None:
+    """2,000 bytes are allowed; the line's and the fields' separators count."""
+
+    def told(count: int) -> list[object]:
+        head = b"GET / HTTP/1.1\r\nHost: a\r\nX: "
+        head += b"x" * (count - len(head) - 4) + b"\r\n\r\n"
+        return read(*(head[at : at + size] for at in range(0, len(head), size))).told()
+
+    assert told(1990) == [(b"/", None, None)]
+    assert told(2020) == [431]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "status"),
+    [
+        pytest.param([b"GET /" + b"a" * 3000], 431, id="a target without end"),
+        pytest.param(
+            [b"GET / HTTP/1.1\r\nHost: a\r\n", *[b"X: " + b"x" * 90 + b"\r\n"] * 30], 431, id="fields"
+        ),
+        pytest.param(
+            [b"GET / HTTP/1.1\r\nHost: a\r\nX: ", *[b"x" * 100] * 30], 431, id="a field without end"
+        ),
+        pytest.param(
+            [chunked(b"0\r\n"), *[b"X: " + b"x" * 90 + b"\r\n"] * 30],
+            431,
+            id="trailers",
+        ),
+        pytest.param([b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5001\r\n\r\n"], 413, id="a length"),
+        pytest.param([chunked(b""), *[b"3e8\r\n" + b"x" * 1000 + b"\r\n"] * 6], 413, id="chunks"),
+        pytest.param([chunked(b"ffffffffff\r\n" + b"x" * 6000)], 413, id="a chunk without end"),
+        pytest.param([chunked(b"1;"), *[b"x" * 1000] * 5], 413, id="a chunk's extension without end"),
+        pytest.param([chunked(b""), *[b"0" * 1000] * 5], 413, id="a chunk's size without end"),
+    ],
+)
+def test_too_large(pieces: list[bytes], status: int) -> None:
+    error = error_of(*pieces)
+    assert (error.status, error.closes) == (status, True)
+
+
+def test_small_chunks_are_no_abuse() -> None:
+    """Each byte in a chunk of its own, sizes padded as some clients do."""
+    reader = read(chunked(b"00000001\r\nx\r\n" * 3000 + b"0\r\n\r\n"))
+    assert reader.told() == [(b"/", b"x" * 3000, None)]
+
+
+def test_as_large_as_may_be() -> None:
+    assert read(chunked(b"1388\r\n" + b"x" * 5000 + b"\r\n0\r\n\r\n")).told() == [(b"/", b"x" * 5000, None)]
+
+
+def test_disk_is_full() -> None:
+    error = error_of(chunked(b"7d0\r\n" + b"x" * 2000), max_spool_bytes=1500)
+    assert (error.status, error.retry_after_secs) == (503, 10)
+
+
+def test_trailers_that_frame_or_authenticate_are_dropped() -> None:
+    names = (
+        b"Content-Length: 3",
+        b"Transfer-Encoding: chunked",
+        b"Host: b",
+        b"Authorization: x",
+        b"X-Sum: 1",
+    )
+    reader = read(chunked(b"1\r\nx\r\n0\r\n" + b"\r\n".join(names) + b"\r\n\r\n"))
+    assert reader.told() == [(b"/", b"x", [(b"X-Sum", b"1")])] or reader.told() == [400]
+
+
+def test_expecting() -> None:
+    reader = read(b"POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-Continue\r\nContent-Length: 5\r\n\r\n")
+    assert reader.expecting == [reader.request]
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        (b"POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5001\r\n\r\n", 413),
+        (b"POST / HTTP/1.1\r\nHost: a\r\nExpect: a-miracle\r\nContent-Length: 5\r\n\r\n", 417),
+        (b"CONNECT a:80 HTTP/1.1\r\nHost: a:80\r\n\r\n", 405),
+    ],
+)
+def test_refused_before_the_body(head: bytes, status: int) -> None:
+    reader = read(head)
+    assert reader.told() == [status]
+    assert not reader.expecting
+
+
+def test_nothing_to_expect() -> None:
+    """No body, or HTTP/1.0: no 100 is due."""
+    assert not read(b"GET / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n\r\n").expecting
+    head = b"POST / HTTP/1.0\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n"
+    assert not read(head).expecting
+
+
+def test_what_follows_an_upgrade_is_kept_apart() -> None:
+    head = b"GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+    reader = read(head + b"GET /2 HTTP/1.1\r\nHost: a\r\n\r\n")
+    assert reader.told() == [(b"/ws", None, None)]
+    assert reader.early == b"GET /2 HTTP/1.1\r\nHost: a\r\n\r\n"
+    reader.feed(reader.start_over())
+    assert reader.told()[1:] == [(b"/2", None, None)]
+    assert reader.early is None
+
+
+@pytest.mark.parametrize("size", [1, 5, 1000])
+@pytest.mark.parametrize("version", [b"1.1", b"1.0"])
+def test_upgrade_with_a_body_is_an_ordinary_request(size: int, version: bytes) -> None:
+    """As Java's HttpClient asks for h2c. The parser alone would leave the body unread."""
+    head = (
+        b"POST /h2c HTTP/%b\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n" % version
+    )
+    head += b"HTTP2-Settings: AAEAAEAAAAIAAAABAAMAAABkAAQBAAAAAAUAAEAA\r\n"
+    stream = head + b"Content-Length: 3\r\n\r\nabc"
+    told: list[object] = [(b"/h2c", b"abc", None)]
+    if version == b"1.1":
+        stream += head + b"Transfer-Encoding: chunked\r\n\r\n2\r\nde\r\n0\r\nX: y\r\n\r\n"
+        stream += b"GET /next HTTP/1.1\r\nHost: a\r\n\r\n"
+        told += [(b"/h2c", b"de", [(b"X", b"y")]), (b"/next", None, None)]
+    reader = read(*(stream[at : at + size] for at in range(0, len(stream), size)))
+    assert reader.told() == told
+    assert reader.early is None
+    (first, *_) = reader.items()
+    assert isinstance(first, Request)
+    assert first.upgrade is None
+    assert b"pgrade" not in first.head_for(None)
+
+
+def test_too_large_a_body_of_an_upgrade() -> None:
+    head = b"POST /h2c HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n"
+    assert error_of(head + b"Transfer-Encoding: chunked\r\n\r\nfffff\r\n", b"x" * 6000).status == 413
+
+
+def test_bodies_are_dropped_with_the_connection() -> None:
+    reader = read(chunked(b"7d0\r\n" + b"x" * 2000 + b"\r\n0\r\n\r\n") + chunked(b"7d0\r\n" + b"y" * 1500))
+    assert reader.settings.spool_budget.used == 3500
+    reader.drop_bodies()
+    assert reader.settings.spool_budget.used == 0
