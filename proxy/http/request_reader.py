@@ -89,10 +89,8 @@ class RequestReader:
         """The parser sets no limit to chunk extensions and leading zeros: a body of nothing else would never end."""
         self._chunk_bytes += size
         received = request.body.size if request.body is not None else 0
-        if (
-            self._chunk_bytes > self.settings.max_header_bytes + _MAX_CHUNK_COST * received
-            and not self._error
-        ):
+        allowed = 2 * self.settings.max_header_bytes + _MAX_CHUNK_COST * received  # trailers are in it, too
+        if self._chunk_bytes > allowed and self._error is None:
             self._error = BodyTooLarge("the body is little more than chunk sizes and extensions")
 
     def refuse(self, error: RequestError) -> None:

@@ -17,9 +17,9 @@ class FakeTransport(asyncio.Transport):
     """
 
     def __init__(self, protocol: asyncio.Protocol, peer: str = "192.0.2.7", *, is_tls: bool = False) -> None:
-        super().__init__({"peername": (peer, 5000), "socket": _Socket()})
-        if is_tls:
-            self._extra["ssl_object"] = object()
+        super().__init__(
+            {"peername": (peer, 5000), "socket": _Socket(), "ssl_object": object() if is_tls else None}
+        )
         self.protocol = protocol
         self.is_tls = is_tls
         self.sent = bytearray()

@@ -256,16 +256,15 @@ def test_disk_is_full() -> None:
     assert (error.status, error.retry_after_secs) == (503, 10)
 
 
-def test_trailers_that_frame_or_authenticate_are_dropped() -> None:
-    names = (
-        b"Content-Length: 3",
-        b"Transfer-Encoding: chunked",
-        b"Host: b",
-        b"Authorization: x",
-        b"X-Sum: 1",
-    )
-    reader = read(chunked(b"1\r\nx\r\n0\r\n" + b"\r\n".join(names) + b"\r\n\r\n"))
-    assert reader.told() == [(b"/", b"x", [(b"X-Sum", b"1")])] or reader.told() == [400]
+@pytest.mark.parametrize("name", [b"Host", b"Authorization", b"Cookie", b"TE", b"Content-Type", b"Trailer"])
+def test_trailers_that_route_or_authenticate_are_dropped(name: bytes) -> None:
+    reader = read(chunked(b"1\r\nx\r\n0\r\n%b: 1\r\nX-Sum: 1\r\n\r\n" % name))
+    assert reader.told() == [(b"/", b"x", [(b"X-Sum", b"1")])]
+
+
+@pytest.mark.parametrize("field", [b"Content-Length: 3", b"Transfer-Encoding: chunked"])
+def test_trailers_that_frame_are_refused(field: bytes) -> None:
+    assert error_of(chunked(b"1\r\nx\r\n0\r\n" + field + b"\r\n\r\n")).status == 400
 
 
 def test_expecting() -> None:
@@ -298,7 +297,7 @@ def test_what_follows_an_upgrade_is_kept_apart() -> None:
     head = b"GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
     reader = read(head + b"GET /2 HTTP/1.1\r\nHost: a\r\n\r\n")
     assert reader.told() == [(b"/ws", None, None)]
-    assert reader.early == b"GET /2 HTTP/1.1\r\nHost: a\r\n\r\n"
+    assert bytes(reader.early or b"") == b"GET /2 HTTP/1.1\r\nHost: a\r\n\r\n"
     reader.feed(reader.start_over())
     assert reader.told()[1:] == [(b"/2", None, None)]
     assert reader.early is None
