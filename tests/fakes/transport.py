@@ -25,7 +25,7 @@ class FakeTransport(asyncio.Transport):
         self.sent = bytearray()
         self.room: int | None = None
         self.is_closed = self.is_aborted = self.is_ended = self.is_lost = False
-        self.is_reading_ = True
+        self._is_reading = True
         self._high = 65536
         self._is_full = False
         self._unsent = 0
@@ -79,10 +79,13 @@ class FakeTransport(asyncio.Transport):
         return self.is_closed
 
     def pause_reading(self) -> None:
-        self.is_reading_ = False
+        self._is_reading = False
 
     def resume_reading(self) -> None:
-        self.is_reading_ = True
+        self._is_reading = True
+
+    def is_reading(self) -> bool:
+        return self._is_reading
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         self._high = high or 65536

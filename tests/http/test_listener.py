@@ -85,10 +85,10 @@ def test_refused_at_once_with_more_behind_it() -> None:
 def test_reading_stops_while_enough_waits_behind() -> None:
     client = ClientSide()
     client.feed(*[GET % number for number in range(70)])
-    assert not client.transport.is_reading_
+    assert not client.transport.is_reading()
     for number in range(10):
         client.owed[number].answer()
-    assert client.transport.is_reading_
+    assert client.transport.is_reading()
 
 
 # --- how an answer ends the connection
@@ -187,7 +187,7 @@ def test_bytes_behind_an_upgrade_are_not_read_before_its_answer() -> None:
 def test_too_much_behind_an_upgrade_is_left_in_the_kernel() -> None:
     client = ClientSide()
     client.feed(UPGRADE, b"x" * 70_000)
-    assert not client.transport.is_reading_
+    assert not client.transport.is_reading()
 
 
 # --- leaving

@@ -303,9 +303,9 @@ def test_node_answers_before_it_has_read_the_body() -> None:
 def test_held_link_reads_again_for_the_next_request() -> None:
     node = answered(OK[:-1])
     node.link.pause_reading()
-    assert not node.transport.is_reading_
+    assert not node.transport.is_reading()
     node.link.data_received(OK[-1:])
-    assert node.transport.is_reading_
+    assert node.transport.is_reading()
 
 
 def test_switching_protocols() -> None:
