@@ -34,8 +34,8 @@ _RESPONSES = [
 _PIECES = [
     b"\r\n", b"\n", b"\r", b"\0", b" ", b"\t", b":", b"\r\n\r\n", b"0\r\n\r\n", b"Content-Length: 5\r\n", b"\xff", b",",
     b"Transfer-Encoding: chunked\r\n", b"Connection: close\r\n", b"HTTP/1.1", b"ffffffffffffffff",
-    b"Expect: 100-continue\r\n", b"Upgrade: x\r\nConnection: upgrade\r\n", b"1;" + b"e" * 3000, b"Host: b\r\n", b"x" * 3000, b"-1",
-    b"\r\n ", b"HTTP/1.0",
+    b"Expect: 100-continue\r\n", b"Upgrade: x\r\nConnection: upgrade\r\n", b"1;" + b"e" * 3000, b"Host: b\r\n",
+    b"x" * 3000, b"-1", b"\r\n ", b"HTTP/1.0",
 ]  # fmt: skip
 
 

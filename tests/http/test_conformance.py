@@ -6,15 +6,26 @@ The ground is that of uNetworking's h1spec; a request that is refused never reac
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 
 import pytest
+import pytest_asyncio
 
 from tests.fakes.proxy_here import proxy_here
 from tests.fakes.wire_node import WireNode
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 HOST = b"Host: a\r\n"
 CLOSE = b"Connection: close\r\n"
 CHUNKED = b"Transfer-Encoding: chunked\r\n"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def ends() -> AsyncIterator[tuple[int, WireNode]]:
+    """One proxy for all: its port, and its node."""
+    async with WireNode() as node, proxy_here([node.url]) as proxy:
+        yield proxy.port, node
 
 
 async def exchange(port: int, sent: bytes, *, pieces: int = 1) -> list[bytes]:
@@ -100,7 +111,10 @@ def post(fields: bytes, body: bytes) -> bytes:
     ],
 )
 @pytest.mark.parametrize("pieces", [1, 9])
-async def test_conformance(sent: bytes, statuses: list[bytes], pieces: int) -> None:
-    async with WireNode() as node, proxy_here([node.url]) as proxy:
-        assert await exchange(proxy.port, sent, pieces=pieces) == statuses
+async def test_conformance(
+    ends: tuple[int, WireNode], sent: bytes, statuses: list[bytes], pieces: int
+) -> None:
+    port, node = ends
+    node.seen.clear()
+    assert await exchange(port, sent, pieces=pieces) == statuses
     assert len(node.seen) == statuses.count(b"200")
