@@ -99,3 +99,12 @@ class NodeSide:
 
     def node_switched(self, response: Response, first: bytes) -> None:
         self.heard.append(("switched", first))
+
+
+def answered(*pieces: bytes, method: bytes = b"GET", size: int | None = None) -> NodeSide:
+    """The request is out, and this comes back, cut into reads of `size`."""
+    node = NodeSide()
+    node.send(make_request(method))
+    data = b"".join(pieces)
+    node.feed(*([data[at : at + size] for at in range(0, len(data), size)] if size else pieces))
+    return node
