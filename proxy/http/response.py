@@ -85,17 +85,13 @@ def check_response(
                     raise NodeAnsweredBadly("the node used a transfer coding other than chunked")
                 response.framing = Framing.CHUNKED
             elif key == b"connection":
-                tokens = frozenset(token.strip().lower() for token in value.split(b","))
-                nominated |= tokens
-                if b"close" in tokens:
-                    keeps_alive = False
-                elif b"keep-alive" in tokens:
-                    keeps_alive = True
+                nominated |= frozenset(token.strip().lower() for token in value.split(b","))
             elif key == b"upgrade":
                 response.upgrade = value
             continue
         lines += (name, b": ", value, b"\r\n")
     if nominated:
+        keeps_alive = b"close" not in nominated and (keeps_alive or b"keep-alive" in nominated)
         # Content-Length stays whatever Connection says: both sides count by it.
         doomed = nominated - {b"content-length"}
         lines = [

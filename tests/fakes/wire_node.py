@@ -194,6 +194,8 @@ async def _chunked_body(reader: asyncio.StreamReader) -> bytes:
 
 def reset(writer: asyncio.StreamWriter) -> None:
     """Closing without lingering sends a RST."""
+    if writer.is_closing():
+        return
     raw = writer.get_extra_info("socket")
     raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     writer.transport.abort()

@@ -79,6 +79,7 @@ def test_framing(lines: list[bytes], status: int, method: bytes, framing: Framin
         ([b"Content-Length: 0"], "1.1", True),
         ([b"Content-Length: 0", b"Connection: Close"], "1.1", False),
         ([b"Content-Length: 0", b"Connection: keep-alive, close"], "1.1", False),
+        ([b"Content-Length: 0", b"Connection: close", b"Connection: keep-alive"], "1.1", False),
         ([b"Content-Length: 0"], "1.0", False),
         ([b"Content-Length: 0", b"Connection: Keep-Alive"], "1.0", True),
         ([], "1.1", False),
