@@ -107,9 +107,7 @@ def check_response(
         raise NodeAnsweredBadly("the node gave an interim response a body")
     elif request.is_head or status < 200 or status in (204, 304):
         response.framing = Framing.NONE
-    if (
-        status == 426 and response.upgrade is not None
-    ):  # what to upgrade to is its whole point (RFC 9110, 15.5.22)
+    if status == 426 and response.upgrade is not None:  # it must say what to upgrade to (RFC 9110, 15.5.22)
         lines += (b"Connection", b": ", b"Upgrade\r\nUpgrade: ", response.upgrade, b"\r\n")
     response.fields = b"".join(lines)
     response.keeps_alive = keeps_alive and response.framing is not Framing.EOF
