@@ -43,6 +43,7 @@ class Backlog:
                 piece = self._held.pop(0)
             else:
                 self._spool.clear()
+                self._sent = 0
                 return True
             write(piece)
         return False

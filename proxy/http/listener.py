@@ -67,6 +67,7 @@ class ClientConnection(RequestReader, asyncio.Protocol):
         "_connections",
         "_finishes",
         "_handler",
+        "_has_ended",
         "_is_handing",
         "_is_paused",
         "_is_tls",
@@ -95,6 +96,7 @@ class ClientConnection(RequestReader, asyncio.Protocol):
         self._owes_continue = False
         self._receiver: ClientReceiver | None = None
         self._is_handing = False
+        self._has_ended = False  # the client's side: nothing more will come
         self._tunnel: Tunnel | None = None
         self._is_paused = False
         self._backlog: Backlog | None = None
@@ -126,6 +128,7 @@ class ClientConnection(RequestReader, asyncio.Protocol):
                 self._read(data)
 
     def eof_received(self) -> bool:
+        self._has_ended = True
         if self._tunnel is not None:
             self._tunnel.client_sent_eof()
         elif self._receiver is None or not self._receiver.client_half_closed():
@@ -169,15 +172,14 @@ class ClientConnection(RequestReader, asyncio.Protocol):
         transport = self._transport
         if transport is None:
             return
-        if self.is_deaf and self._receiver is None:
-            transport.abort()
-        elif self._is_paused:  # cut only a reader that has taken nothing since the last look
-            unsent = transport.get_write_buffer_size()
-            if unsent == self._unsent:
+        if unsent := transport.get_write_buffer_size():
+            if unsent == self._unsent:  # a reader that has taken nothing since the last look
                 reset(transport)
             else:
                 self._unsent = unsent
                 self.deadline = now + self.settings.body_timeout_secs
+        elif transport.is_closing() or (self.is_deaf and self._receiver is None):
+            transport.abort()
         elif self._receiver is not None:
             return
         elif self.request is not None:
@@ -185,7 +187,7 @@ class ClientConnection(RequestReader, asyncio.Protocol):
         elif self.is_in_head:
             self._refuse(RequestTooSlow("the head came too slowly (header_timeout_secs)"))
         else:
-            transport.close()
+            self.close()
 
     # --- receiving
 
@@ -221,7 +223,7 @@ class ClientConnection(RequestReader, asyncio.Protocol):
             self._next()
         elif self.request is not None:
             self.deadline = monotonic() + self.settings.body_timeout_secs
-        elif was_idle:
+        elif was_idle and self.is_in_head:
             self.deadline = monotonic() + self.settings.header_timeout_secs
 
     def _refuse(self, error: RequestError) -> None:
@@ -259,20 +261,23 @@ class ClientConnection(RequestReader, asyncio.Protocol):
         request = self.request
         request_id = request.request_id if request is not None else self.next_id()
         self._handler.refused(error, request)
-        self.write(problem_response(error, request_id, 0.0, keeps_alive=False))
+        is_head = request is not None and request.is_head
+        self.write(problem_response(error, request_id, 0.0, keeps_alive=False, is_head=is_head))
         self._linger()
 
     def _linger(self) -> None:
         """Closing while bytes come would reset the connection, and the answer may be lost on its way."""
         self.is_deaf = True
+        self.drop_bodies()  # what came behind is no request (RFC 9112, 9.6)
         transport = self._transport
         if transport is None or transport.is_closing():
             return
         if transport.can_write_eof():
             transport.write_eof()
+            self.resume_reading()
             self.deadline = monotonic() + _LINGER_SECS
         else:
-            transport.close()
+            self.close()
 
     # --- answering: what the receiver calls
 
@@ -333,6 +338,7 @@ class ClientConnection(RequestReader, asyncio.Protocol):
         self._receiver = self._tunnel = None
         if self._transport is not None:
             self._transport.close()
+            self.deadline = monotonic() + self.settings.body_timeout_secs
 
     def pause_reading(self) -> None:
         if self._transport is not None and not self._transport.is_closing():
@@ -363,12 +369,15 @@ class ClientConnection(RequestReader, asyncio.Protocol):
             self._linger()
             return
         now = monotonic()
-        if self.early is not None:
+        if self.early is not None and not self.ready:  # else the Upgrade is still to be answered
             early = self.start_over()
             if early:
                 self.feed(early)
+        if self._has_ended and not self.ready:
+            self.close()
+            return
         self.resume_reading()
-        if self._owes_continue:
+        if self._owes_continue and not self.ready:
             self._owes_continue = False
             if self.request is not None:
                 self.write(b"HTTP/1.1 100 Continue\r\n\r\n")

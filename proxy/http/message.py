@@ -244,7 +244,8 @@ def _own_connection_fields(
     if b"te" in tokens and any(b"trailers" in value.lower() for value in came.get(b"te", ())):
         lines.append(b"TE: trailers\r\n")
         names.append(b"TE")
-    if b"upgrade" in tokens and b"upgrade" in came and not request.is_http10:
+    # With a body it is read as an ordinary request, as a server may (HTTP clients ask for h2c that way).
+    if b"upgrade" in tokens and b"upgrade" in came and not request.is_http10 and request.length == 0:
         request.upgrade = b", ".join(came[b"upgrade"])
         lines.append(b"Upgrade: %b\r\n" % request.upgrade)
         names.append(b"Upgrade")

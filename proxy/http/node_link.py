@@ -212,6 +212,7 @@ class NodeLink(asyncio.Protocol):
             and self._response.framing is Framing.EOF
         ):
             self._finish()
+        self.is_open = False  # not to be used again, though it is lost only in the next turn of the loop
         return False
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -361,6 +362,8 @@ class NodeLink(asyncio.Protocol):
             or self._is_sending  # it answered before it had read the request
             or not self.is_open
         ):
+            if self._transport is not None and self._transport.get_write_buffer_size():
+                self.abort()  # closing would wait until the node has read what it does not want
             self.close()
         else:
             # The old parser still waits for a body where we counted it, or where HEAD had none.

@@ -48,7 +48,7 @@ class Preface:
             address = ip_address(parts[2])
         except ValueError as error:
             raise MalformedRequest("the PROXY line has no address") from error
-        if address.version != int(parts[1][-1]):
+        if address.version != int(parts[1][-1]) or "%" in parts[2]:  # a scope may hold any byte
             raise MalformedRequest("the PROXY line's address is of another family")
         self.address = str(address)
         return rest

@@ -17,12 +17,15 @@ from proxy.http.message import Field, Peer, Request, allowed_trailers, check_req
 from proxy.http.settings import HttpSettings
 from proxy.http.spool import Spool
 
+_MAX_CHUNK_COST = 16  # bytes on the wire for one of the body: "00000001\r\nx\r\n" are 13
+
 
 class RequestReader:
     """A base class, not a part, so that the parser calls straight into the connection: one object and one hop less
     for each of thousands of waiting clients."""
 
     __slots__ = (
+        "_chunk_bytes",
         "_error",
         "_fields",
         "_head_size",
@@ -47,6 +50,7 @@ class RequestReader:
         self._fields: list[Field] = []
         self._target = b""
         self._head_size = 0
+        self._chunk_bytes = 0  # of a chunked body, sizes and extensions included
         self._error: RequestError | None = None
         self._saw_head = False
         self.is_in_head = False
@@ -61,8 +65,12 @@ class RequestReader:
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
+            rest = data[upgrade.args[0] :]
             if self._error is None:
-                self.early = bytearray(data[upgrade.args[0] :])
+                if self.request is None:
+                    self.early = bytearray(rest)
+                else:
+                    self._read_as_body(self.request, rest)
         except httptools.HttpParserCallbackError:
             raise  # a fault of ours: asyncio logs it and ends the connection
         except httptools.HttpParserError as error:
@@ -72,8 +80,18 @@ class RequestReader:
             self._head_size += len(data)
             if self._head_size > self.settings.max_header_bytes:
                 self._error = HeadTooLarge("the head is too large (max_header_bytes)")
+        elif self.request is not None and self.request.length is None and not self._saw_head:
+            self._count_chunks(self.request, len(data))
         if self._error is not None:
             self.refuse(self._error)
+
+    def _count_chunks(self, request: Request, size: int) -> None:
+        """The parser sets no limit to chunk extensions and leading zeros: a body of nothing else would never end."""
+        self._chunk_bytes += size
+        received = request.body.size if request.body is not None else 0
+        allowed = 2 * self.settings.max_header_bytes + _MAX_CHUNK_COST * received  # trailers are in it, too
+        if self._chunk_bytes > allowed and self._error is None:
+            self._error = BodyTooLarge("the body is little more than chunk sizes and extensions")
 
     def refuse(self, error: RequestError) -> None:
         """Read no more; the error is the last of what is ready."""
@@ -87,6 +105,14 @@ class RequestReader:
         self.early = None
         self._parser = httptools.HttpRequestParser(self)
         return early
+
+    def _read_as_body(self, request: Request, data: bytes) -> None:
+        """The parser does not read the body of a request that asks for an Upgrade: another one is made to."""
+        length = request.length
+        framing = b"Transfer-Encoding: chunked" if length is None else b"Content-Length: %d" % length
+        self._parser = httptools.HttpRequestParser(self)
+        self._parser.feed_data(b"POST / HTTP/1.1\r\n%b\r\n\r\n" % framing)
+        self.feed(data)
 
     def drop_bodies(self) -> None:
         """The connection is gone: nothing that was read will be asked for."""
@@ -122,8 +148,8 @@ class RequestReader:
         target, self._target = self._target, b""
         self.is_in_head = False
         self._saw_head = True
-        self._head_size = 0
-        if self._error is not None:
+        self._head_size = self._chunk_bytes = 0
+        if self._error is not None or self.request is not None:  # the latter: see `_read_as_body`
             return
         parser, settings = self._parser, self.settings
         try:
@@ -165,6 +191,8 @@ class RequestReader:
         request = self.request
         if self._error is not None or request is None:
             return
+        if request.length != 0 and self._parser.should_upgrade():
+            return  # of its body not a byte has been read
         if self._fields:
             request.trailers = allowed_trailers(self._fields) or None
             self._fields = []

@@ -85,17 +85,13 @@ def check_response(
                     raise NodeAnsweredBadly("the node used a transfer coding other than chunked")
                 response.framing = Framing.CHUNKED
             elif key == b"connection":
-                tokens = frozenset(token.strip().lower() for token in value.split(b","))
-                nominated |= tokens
-                if b"close" in tokens:
-                    keeps_alive = False
-                elif b"keep-alive" in tokens:
-                    keeps_alive = True
+                nominated |= frozenset(token.strip().lower() for token in value.split(b","))
             elif key == b"upgrade":
                 response.upgrade = value
             continue
         lines += (name, b": ", value, b"\r\n")
     if nominated:
+        keeps_alive = b"close" not in nominated and (keeps_alive or b"keep-alive" in nominated)
         # Content-Length stays whatever Connection says: both sides count by it.
         doomed = nominated - {b"content-length"}
         lines = [
@@ -107,8 +103,12 @@ def check_response(
     if status == 101:
         if request.upgrade is None or response.upgrade is None:
             raise NodeAnsweredBadly("the node switched protocols without being asked to")
+    elif status < 200 and (response.framing is Framing.CHUNKED or response.length):
+        raise NodeAnsweredBadly("the node gave an interim response a body")
     elif request.is_head or status < 200 or status in (204, 304):
         response.framing = Framing.NONE
+    if status == 426 and response.upgrade is not None:  # it must say what to upgrade to (RFC 9110, 15.5.22)
+        lines += (b"Connection", b": ", b"Upgrade\r\nUpgrade: ", response.upgrade, b"\r\n")
     response.fields = b"".join(lines)
     response.keeps_alive = keeps_alive and response.framing is not Framing.EOF
     return response

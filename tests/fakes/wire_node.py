@@ -178,11 +178,24 @@ async def _body(turn: Turn) -> bytes:
         name, _, value = line.partition(b":")
         if name.lower() == b"content-length":
             length = int(value)
+        elif name.lower() == b"transfer-encoding":
+            return await _chunked_body(turn.reader)
     return await turn.reader.readexactly(length)
+
+
+async def _chunked_body(reader: asyncio.StreamReader) -> bytes:
+    body = b""
+    while size := int((await reader.readuntil(b"\r\n")).partition(b";")[0], 16):
+        body += (await reader.readexactly(size + 2))[:-2]
+    while await reader.readuntil(b"\r\n") != b"\r\n":
+        pass  # trailers
+    return body
 
 
 def reset(writer: asyncio.StreamWriter) -> None:
     """Closing without lingering sends a RST."""
+    if writer.is_closing():
+        return
     raw = writer.get_extra_info("socket")
     raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     writer.transport.abort()
