@@ -131,7 +131,7 @@ def main() -> None:
     facts = about(cores, targets, rounds)
     console.print_json(json.dumps(facts))
     results = []
-    with tempfile.TemporaryDirectory(prefix="fifo-proxy-bench-") as directory:
+    with tempfile.TemporaryDirectory(prefix="bench-") as directory:
         bench = Bench(cores, Path(directory), options.quick)
         try:
             for scenario in ALL:

@@ -54,7 +54,7 @@ SCENARIO = Scenario(
         Figure("core_percent", "core in use", "%"),
     ),
     cases=(_CASE,),
-    peers=("haproxy", "nginx", "nginx+haproxy", "aiohttp"),
+    peers=("haproxy", "nginx", "nginx+haproxy", "aiohttp", "ray-serve"),
     goals=(
         Goal("requests_per_sec", _CASE, 1.0, at_least=True, peer="haproxy"),
         Goal("requests_per_sec", _CASE, 5.0, at_least=True, peer="aiohttp"),
