@@ -130,7 +130,8 @@ def main() -> None:
     cores = Cores.choose()
     facts = about(cores, targets, rounds)
     console.print_json(json.dumps(facts))
-    results = []
+    results: list[report.Result] = []
+    is_interrupted = False
     with tempfile.TemporaryDirectory(prefix="bench-") as directory:
         bench = Bench(cores, Path(directory), options.quick)
         try:
@@ -139,12 +140,15 @@ def main() -> None:
                     results.append(measure(bench, scenario, targets, rounds, console))
                     report.print_result(console, results[-1])
         except KeyboardInterrupt:
+            is_interrupted = True
             console.print("[yellow]stopped; what was measured so far:[/]")
         finally:
             report.print_goals(console, results)
             if options.json:
                 text = json.dumps(report.as_json(results, facts), indent=1, ensure_ascii=False)
                 options.json.write_text(text + "\n")
+    if is_interrupted:
+        sys.exit(130)
 
 
 if __name__ == "__main__":
