@@ -53,6 +53,28 @@ def wait_until(is_true: Callable[[], bool], what: str, timeout_secs: float = 30.
         time.sleep(0.05)
 
 
+@dataclass(frozen=True, slots=True)
+class CoreTime:
+    """What cores have done since the machine started, in clock ticks, whoever it was for."""
+
+    idle: int
+    total: int
+
+    @classmethod
+    def read(cls, cores: frozenset[int]) -> CoreTime:
+        idle = total = 0
+        for line in _read("/proc/stat").splitlines():
+            name, *ticks = line.split()
+            if name.startswith("cpu") and name != "cpu" and int(name[3:]) in cores:
+                counts = [int(count) for count in ticks[:8]]  # the guests' are in the users' already
+                idle += counts[3] + counts[4]
+                total += sum(counts)
+        return cls(idle, total)
+
+    def busy_percent_since(self, earlier: CoreTime) -> float:
+        return 100 * (1 - (self.idle - earlier.idle) / max(1, self.total - earlier.total))
+
+
 class Process:
     """One program pinned to `cpus` (a taskset list such as "1" or "0,2-3"), with its children.
 
