@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 
 from benchmarks import report
 from benchmarks.bench import Bench, Cores
@@ -55,20 +56,23 @@ def usable(wanted: Sequence[Target], console: Console) -> list[Target]:
         if missing is None:
             able.append(target)
         else:
-            console.print(f"[yellow]without {target.name}: {missing}[/]")
+            console.print(f"[yellow]without {target.name}: {escape(missing)}[/]")
     return able
 
 
-def measure(
-    bench: Bench, scenario: Scenario, targets: Sequence[Target], rounds: int, console: Console
-) -> report.Result:
-    names = {SUBJECT.name, *scenario.peers}
-    targets = [target for target in targets if target.name in names]
-    if not scenario.peers:  # in-process: nothing of the target is started
-        targets = [SUBJECT]
-    result = report.Result(
-        scenario, SUBJECT.name, [target.name for target in targets], scenario.cases_for(bench.is_quick)
-    )
+def prepare(scenario: Scenario, targets: Sequence[Target], is_quick: bool) -> report.Result:
+    """An empty result for those of the targets that the scenario is for."""
+    known = {SUBJECT.name, *scenario.peers}
+    names = [target.name for target in targets if target.name in known]
+    if not scenario.peers:  # in-process: nothing of a target is started
+        names = [SUBJECT.name]
+    return report.Result(scenario, SUBJECT.name, names, scenario.cases_for(is_quick))
+
+
+def measure(bench: Bench, result: report.Result, rounds: int, console: Console) -> None:
+    """Fills `result` as it goes, so that an interrupted run still has what was measured."""
+    scenario = result.scenario
+    targets = [target for target in (SUBJECT, *PEERS) if target.name in result.targets]
     for number in range(min(rounds, scenario.max_rounds)):
         for case in result.cases:
             for target in targets if number % 2 == 0 else reversed(targets):
@@ -79,7 +83,6 @@ def measure(
                         result.failures.append(f"{target.name}, {case}: {error}")
                         sample = None
                 result.add(case, target.name, sample)
-    return result
 
 
 def about(cores: Cores, targets: Sequence[Target], rounds: int) -> dict[str, Any]:
@@ -130,21 +133,27 @@ def main() -> None:
     cores = Cores.choose()
     facts = about(cores, targets, rounds)
     console.print_json(json.dumps(facts))
-    results = []
-    with tempfile.TemporaryDirectory(prefix="fifo-proxy-bench-") as directory:
+    results: list[report.Result] = []
+    is_interrupted = False
+    with tempfile.TemporaryDirectory(prefix="bench-") as directory:
         bench = Bench(cores, Path(directory), options.quick)
         try:
             for scenario in ALL:
                 if options.only is None or scenario.name in options.only:
-                    results.append(measure(bench, scenario, targets, rounds, console))
+                    results.append(prepare(scenario, targets, options.quick))
+                    measure(bench, results[-1], rounds, console)
                     report.print_result(console, results[-1])
         except KeyboardInterrupt:
+            is_interrupted = True
             console.print("[yellow]stopped; what was measured so far:[/]")
+            report.print_result(console, results[-1])
         finally:
             report.print_goals(console, results)
             if options.json:
                 text = json.dumps(report.as_json(results, facts), indent=1, ensure_ascii=False)
                 options.json.write_text(text + "\n")
+    if is_interrupted:
+        sys.exit(130)
 
 
 if __name__ == "__main__":

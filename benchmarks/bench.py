@@ -25,13 +25,14 @@ class Cores:
 
     proxy: str
     load: str
+    load_numbers: frozenset[int]
 
     @classmethod
     def choose(cls) -> Cores:
         usable = sorted(os.sched_getaffinity(0))
         if len(usable) < 2:
             raise SystemExit("the benchmark needs two cores: one for the proxy, one for nodes and load")
-        return cls(str(usable[-1]), ",".join(map(str, usable[:-1])))
+        return cls(str(usable[-1]), ",".join(map(str, usable[:-1])), frozenset(usable[:-1]))
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
-"""Pinned processes: each leads a process group of its own, which is stopped as a whole.
+"""Pinned processes: each leads a session of its own, which is stopped as a whole.
 
 What always holds: a `Process` that was started is stopped by the end of its `with` block, children included.
-Memory and processor time are those of the whole group, so nginx with its worker, or two proxies in a row
+Memory and processor time are those of the whole session, so nginx with its worker, or two proxies in a row
 started by one command, are charged in full.
 """
 
@@ -13,6 +13,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -50,6 +51,28 @@ def wait_until(is_true: Callable[[], bool], what: str, timeout_secs: float = 30.
         if time.monotonic() > deadline:
             raise BenchmarkError(f"gave up after {timeout_secs:.0f} s waiting for {what}")
         time.sleep(0.05)
+
+
+@dataclass(frozen=True, slots=True)
+class CoreTime:
+    """What cores have done since the machine started, in clock ticks, whoever it was for."""
+
+    idle: int
+    total: int
+
+    @classmethod
+    def read(cls, cores: frozenset[int]) -> CoreTime:
+        idle = total = 0
+        for line in _read("/proc/stat").splitlines():
+            name, *ticks = line.split()
+            if name.startswith("cpu") and name != "cpu" and int(name[3:]) in cores:
+                counts = [int(count) for count in ticks[:8]]  # the guests' are in the users' already
+                idle += counts[3] + counts[4]
+                total += sum(counts)
+        return cls(idle, total)
+
+    def busy_percent_since(self, earlier: CoreTime) -> float:
+        return 100 * (1 - (self.idle - earlier.idle) / max(1, self.total - earlier.total))
 
 
 class Process:
@@ -110,7 +133,7 @@ class Process:
         return self._log.read_text(errors="replace")[-2000:].strip() or "(nothing on its standard error)"
 
     def stop(self) -> None:
-        """Ends the whole group: asked first, killed two seconds later."""
+        """Ends the whole session: asked first, killed two seconds later."""
         self._signal(signal.SIGTERM)
         try:
             self._popen.wait(timeout=2)
@@ -124,17 +147,16 @@ class Process:
                     pipe.close()
 
     def _signal(self, number: int) -> None:
-        try:
-            os.killpg(self._popen.pid, number)
-        except ProcessLookupError:
-            return  # the whole group has gone already
+        for pid in self.pids():
+            with suppress(ProcessLookupError):  # ended by itself in between
+                os.kill(pid, number)
 
     def pids(self) -> list[int]:
-        """The group's processes."""
-        return [pid for pid in _all_pids() if _group_of(pid) == self._popen.pid]
+        """The session's processes."""
+        return [pid for pid in _all_pids() if _session_of(pid) == self._popen.pid]
 
     def cpu_secs(self) -> float:
-        """Processor time the group's living processes have used, seconds, to the microsecond."""
+        """Processor time the session's living processes have used, seconds, to the microsecond."""
         return sum(_cpu_nanoseconds(pid) for pid in self.pids()) / 1e9
 
     def memory(self) -> Memory:
@@ -148,7 +170,7 @@ class Process:
         return Memory(rss, pss)
 
     def wait_quiet(self, timeout_secs: float = 120.0) -> None:
-        """Returns when the group has used less than 2 % of a core for a second: it has taken in what was
+        """Returns when the session has used less than 2 % of a core for a second: it has taken in what was
         sent."""
         deadline = time.monotonic() + timeout_secs
         used = self.cpu_secs()
@@ -172,9 +194,9 @@ def _read(path: str) -> str:
         return ""
 
 
-def _group_of(pid: int) -> int | None:
-    fields = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
-    return int(fields[2]) if fields else None
+def _session_of(pid: int) -> int | None:
+    fields = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()  # state, parent, group, session, ...
+    return int(fields[3]) if fields else None
 
 
 def _cpu_nanoseconds(pid: int) -> int:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from benchmarks.scenario import Figure, Goal, Sample, Scenario
@@ -127,7 +128,7 @@ def print_result(console: Console, result: Result) -> None:
         for name, count in result.faults(case, target).items():
             console.print(f"  [yellow]{target}, {case}: {name}: {count}[/]")
     for failure in result.failures:
-        console.print(f"  [red]failed:[/] {failure}", highlight=False)
+        console.print(f"  [red]failed:[/] {escape(failure)}", highlight=False)
 
 
 def print_goals(console: Console, results: Sequence[Result]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import http.client
 import importlib.util
 import json
+import os
 import shutil
 import sys
 from abc import ABC, abstractmethod
@@ -220,5 +221,19 @@ class AiohttpProxy(Target):
         return [[sys.executable, "-m", "benchmarks.peers.aiohttp_proxy", str(port), *urls]]
 
 
+class RayServe(Target):
+    """Its replicas are the nodes (see peers.ray_serve), so nothing that the nodes measure is known of it."""
+
+    name = "ray-serve"
+
+    def missing(self) -> str | None:
+        return None if importlib.util.find_spec("ray") else "Ray is not installed (pip install 'ray[serve]')"
+
+    def processes(self, node_ports: Sequence[int], port: int, directory: Path) -> list[list[str]]:
+        load_cores = ",".join(map(str, sorted(os.sched_getaffinity(0))[:-1]))
+        program = [sys.executable, "-m", "benchmarks.peers.ray_serve"]
+        return [[*program, str(port), str(len(node_ports)), load_cores, str(directory)]]
+
+
 SUBJECT: Target = FifoProxy()
-PEERS: tuple[Target, ...] = (HAProxy(), Nginx(), NginxBeforeHAProxy(), AiohttpProxy())
+PEERS: tuple[Target, ...] = (HAProxy(), Nginx(), NginxBeforeHAProxy(), AiohttpProxy(), RayServe())

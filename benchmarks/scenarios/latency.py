@@ -37,7 +37,7 @@ SCENARIO = Scenario(
         Figure("straight_p50_us", "p50 without a proxy", "µs"),
     ),
     cases=(_CASE,),
-    peers=("haproxy", "nginx", "nginx+haproxy", "aiohttp"),
+    peers=("haproxy", "nginx", "nginx+haproxy", "aiohttp", "ray-serve"),
     goals=(
         Goal("p50_us", _CASE, 1.3, peer="haproxy"),
         Goal("added_p50_us", _CASE, 1.3, peer="haproxy"),
