@@ -14,20 +14,24 @@ from enum import Enum, auto
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from proxy import resend
 from proxy.dispatch.dispatcher import Lease
 from proxy.dispatch.line import Ticket
 from proxy.errors import NodeUnreachable, RequestError, RunTimeout
+from proxy.http.answer import Answer
 from proxy.http.listener import ClientConnection
-from proxy.http.message import Field, Request, trailer_bytes
+from proxy.http.message import Field, Request
 from proxy.http.node_link import NodeLink
-from proxy.http.response import Framing, Response, client_head, problem_response
+from proxy.http.response import Response, problem_response
 from proxy.http.tunnel import Tunnel
 
 if TYPE_CHECKING:
     from proxy.forwarder import Forwarder
 
-_REUSE_SECS = 1.0  # after this a node may be closing its kept connection just now: only safe methods dare
-_MAX_RESENDS = 2  # under `idempotent`: a request that breaks every node it meets must not meet them all
+# A node may be closing its kept connection just now, or a gateway may have forgotten it without a word. Common servers
+# keep one for 5 s or more; what may not be sent twice is more careful than what may.
+_REUSE_SECS = 1.0
+_SAFE_REUSE_SECS = 4.0
 
 
 class Phase(Enum):
@@ -42,14 +46,12 @@ class Phase(Enum):
 
 class Exchange(Ticket):
     __slots__ = (
+        "_answer",
         "_client",
         "_forwarder",
-        "_is_chunked",
         "_is_sent",
-        "_keeps_client",
         "_lease",
         "_link",
-        "_out",
         "_resends",
         "_response",
         "_task",
@@ -69,9 +71,7 @@ class Exchange(Ticket):
         self._link: NodeLink | None = None
         self._task: asyncio.Task[None] | None = None
         self._response: Response | None = None
-        self._out: list[bytes] = []  # of the answer, from one read of the node's, to be sent together
-        self._is_chunked = False  # for the client: a body whose length nobody knows
-        self._keeps_client = False  # its connection goes on after the answer
+        self._answer: Answer | None = None
         self._is_sent = False  # a byte of it has gone to some node
         self._resends = 0
         self.sent_at = 0.0
@@ -86,18 +86,12 @@ class Exchange(Ticket):
         forwarder.running.add(self)
         forwarder.stats.queue_wait.observe(lease.granted_at - self.joined_at)
         link = forwarder.links.get(lease.node.number)
-        if (
-            link is not None
-            and link.is_idle
-            and (self.request.is_safe or lease.granted_at - link.idle_since <= _REUSE_SECS)
-        ):
+        limit = _SAFE_REUSE_SECS if self.request.is_safe else _REUSE_SECS
+        if link is not None and link.is_idle and lease.granted_at - link.idle_since <= limit:
             self._send(link, lease)
         else:
-            self._connect(lease)
-
-    def _connect(self, lease: Lease) -> None:
-        self.phase = Phase.CONNECTING
-        self._task = asyncio.get_running_loop().create_task(self._open_and_send(lease))
+            self.phase = Phase.CONNECTING
+            self._task = asyncio.get_running_loop().create_task(self._open_and_send(lease))
 
     def _give_up_lease(self) -> Lease:
         """The lease, to be returned by the caller right now."""
@@ -129,9 +123,8 @@ class Exchange(Ticket):
         freed_at = lease.node.last_processed_at
         if freed_at is not None and self.joined_at <= freed_at:  # it was waiting for this node
             self._forwarder.stats.handoff.observe(now - freed_at)
-        link.send(
-            self.request, self.request.head_for(self._forwarder.host_for(lease.node, self.request)), self
-        )
+        host = self._forwarder.host_for(link.address, self.request)
+        link.send(self.request, self.request.head_for(host), self)
 
     def _not_sent(self, lease: Lease, reason: str) -> None:
         """It could not be sent: back to its place in the line, the node is unready."""
@@ -139,13 +132,13 @@ class Exchange(Ticket):
         forwarder = self._forwarder
         forwarder.drop_link(lease.node)
         forwarder.node_failing(lease.node, reason)
-        if forwarder.config.resend == "never":
+        if (cause := resend.after_connect_failure(forwarder.config.resend)) is not None:
+            self._rejoin(cause, reason)
+        else:
             forwarder.dispatcher.release_unready(self._give_up_lease(), monotonic(), reason)
             self.answer_error(NodeUnreachable(reason))
-        else:
-            self._rejoin("connect", reason)
 
-    def _rejoin(self, cause: str, reason: str) -> None:
+    def _rejoin(self, cause: resend.Cause, reason: str) -> None:
         self.phase = Phase.WAITING
         self._forwarder.stats.resends[cause] += 1
         self._forwarder.dispatcher.rejoin(self._give_up_lease(), monotonic(), reason)
@@ -159,43 +152,24 @@ class Exchange(Ticket):
 
     def node_head(self, response: Response) -> None:
         self._response = response
-        is_endless = response.framing is Framing.CHUNKED or response.framing is Framing.EOF
-        request = self.request
-        self._is_chunked = is_endless and not request.is_http10
-        self._keeps_client = (
-            request.keeps_alive
-            and (self._is_chunked or not is_endless)  # else the end of the connection ends the body
-            and not self._forwarder.is_stopping
-        )
         self.phase = Phase.ANSWERING
         self.first_byte_at = monotonic()
-        if self._client is None:
-            if self._aborts_without_client():
-                self._abort_run("its client left")
-            return
-        self._out.append(
-            client_head(request, response, self._own_fields(), self._is_chunked, self._keeps_client)
-        )
+        if self._client is not None:
+            may_keep = not self._forwarder.is_stopping
+            self._answer = Answer(self._client, self.request, response, self._own_fields(), may_keep=may_keep)
+        elif self._aborts_without_client():
+            self._abort_run("its client left")
 
     def node_body(self, data: bytes) -> None:
-        if self._client is None:
-            return
-        if self._is_chunked:
-            self._out += (b"%x\r\n" % len(data), data, b"\r\n")
-        else:
-            self._out.append(data)
+        if self._answer is not None:
+            self._answer.add(data)
 
     def node_flush(self) -> None:
-        out = self._out
-        if not out or self._client is None:
-            return
-        data = out[0] if len(out) == 1 else b"".join(out)
-        out.clear()
-        if not self._client.send(data) and self._link is not None:
+        if self._answer is not None and not self._answer.flush() and self._link is not None:
             self._link.pause_reading()
 
     def node_ended(self, trailers: list[Field]) -> None:
-        response = self._response
+        response, answer = self._response, self._answer
         assert response is not None
         now = monotonic()
         forwarder = self._forwarder
@@ -205,17 +179,14 @@ class Exchange(Ticket):
             forwarder.dispatcher.settle(lease, now)
         else:
             forwarder.dispatcher.release(lease, now)  # the node's next request is sent in here
-        client = self._client
-        if client is None:
+        if answer is None:  # its client left
             self._over()
             return
         forwarder.stats.requests[response.status, "answered"] += 1
-        if self._is_chunked:
-            self._out.append(trailer_bytes(trailers))
         self.phase = Phase.READING
+        self._answer = None
         self._drop_body()
-        self.node_flush()
-        client.finish(keeps_alive=self._keeps_client)
+        answer.end(trailers)
 
     def node_failed(self, error: RequestError, *, heard: bool) -> None:
         lease, link = self._lease, self._link
@@ -224,22 +195,20 @@ class Exchange(Ticket):
         forwarder = self._forwarder
         self._link = None
         forwarder.drop_link(lease.node)
-        if self._response is None and self._client is not None:
-            # A kept connection that died before a byte came back: most likely the node closed it as we wrote. A
-            # safe method is sent once more, to the same node (RFC 9112, 9.3.1); any other may have run.
-            if link.is_reused and not heard and self.request.is_safe and forwarder.config.resend != "never":
-                forwarder.stats.resends["stale_connection"] += 1
-                self._connect(lease)
-                return
-            if (
-                forwarder.config.resend == "idempotent"
-                and self.request.is_safe
-                and self._resends < _MAX_RESENDS
-            ):
-                self._resends += 1
-                self._rejoin("idempotent", error.detail)
-                return
         forwarder.node_failing(lease.node, error.detail)
+        if self._response is None and self._client is not None:
+            cause = resend.after_break(
+                forwarder.config.resend,
+                is_safe=self.request.is_safe,
+                was_kept=link.is_reused,
+                heard=heard,
+                resends=self._resends,
+            )
+            if cause is not None:
+                # Not at once to the same node: it may be at work on what it got.
+                self._resends += 1
+                self._rejoin(cause, error.detail)
+                return
         self._end_badly(error, error.detail)
 
     def node_switched(self, response: Response, first: bytes) -> None:
@@ -273,8 +242,7 @@ class Exchange(Ticket):
     def client_left(self) -> None:
         if self.phase is Phase.OVER:
             return
-        self._client = None
-        self._out.clear()
+        self._client = self._answer = None
         stats = self._forwarder.stats
         if self.phase is Phase.WAITING:
             stats.clients_left["waiting"] += 1
@@ -355,14 +323,13 @@ class Exchange(Ticket):
         now = monotonic()
         self._forwarder.count_run(now - self.sent_at)
         self._forwarder.dispatcher.release_unready(lease, now, reason, replace=replace)
-        if self._response is None or self._client is None:
+        answer = self._answer
+        if self._response is None or answer is None:
             self.answer_error(error)
             return
         self._forwarder.stats.requests[self._response.status, "unknown"] += 1
-        self.node_flush()
-        client, self._client = self._client, None
-        client.cut(is_delimited=self._is_chunked or self._response.framing is Framing.LENGTH)
         self._over()
+        answer.break_off()
 
     def _abort_run(self, reason: str) -> None:
         link = self._link
@@ -381,7 +348,7 @@ class Exchange(Ticket):
 
     def _over(self) -> None:
         self.phase = Phase.OVER
-        self._client = None
+        self._client = self._answer = None
         self._drop_body()
 
     def _drop_body(self) -> None:
@@ -403,5 +370,5 @@ class Exchange(Ticket):
         notice; a node that computes a plain answer works on in any case, so it is waited for."""
         policy = self._forwarder.config.on_client_gone
         if policy == "auto":
-            return self._response is not None and self._response.framing in (Framing.CHUNKED, Framing.EOF)
+            return self._response is not None and self._response.is_endless
         return policy == "abort"

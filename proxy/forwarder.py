@@ -16,9 +16,10 @@ from proxy.dispatch.nodes import Node
 from proxy.errors import LineFull, RequestError, ShuttingDown, WaitedTooLong
 from proxy.exchange import Exchange
 from proxy.http.address import Address, ResumingContext, client_context, parse_address
-from proxy.http.listener import ClientConnection, ClientReceiver
+from proxy.http.listener import ClientConnection
 from proxy.http.message import Request
 from proxy.http.node_link import NodeLink, open_link
+from proxy.http.roles import ClientReceiver
 from proxy.stats import Stats
 
 log = logging.getLogger(__name__)
@@ -66,9 +67,8 @@ class Forwarder:
 
     # --- the nodes
 
-    def host_for(self, node: Node, request: Request) -> bytes | None:
+    def host_for(self, address: Address, request: Request) -> bytes | None:
         """The Host to send, None to keep the client's (`preserve_host`)."""
-        address = self._address(node)
         policy = self.config.preserve_host
         keeps = not address.is_name if policy == "auto" else policy
         return None if keeps and request.host else address.authority

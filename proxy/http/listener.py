@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from time import monotonic
-from typing import Protocol, cast
+from typing import cast
 
 from proxy.errors import MalformedRequest, RequestError, RequestTooSlow
 from proxy.http.backlog import Backlog
@@ -20,6 +20,7 @@ from proxy.http.proxy_protocol import Preface
 from proxy.http.request_reader import RequestReader
 from proxy.http.reset import reset
 from proxy.http.response import problem_response
+from proxy.http.roles import ClientReceiver, RequestHandler
 from proxy.http.settings import HttpSettings
 from proxy.http.tunnel import Tunnel
 
@@ -30,35 +31,6 @@ _EARLY_MAX = 65536  # bytes kept of what comes before an answer: behind an Upgra
 _PIPELINE_MAX = 64  # whole requests kept behind the one being answered
 
 _NOBODY = Peer("", scheme=b"http", is_trusted=False, pseudonym=b"")  # until the connection is made
-
-
-class ClientReceiver(Protocol):
-    """Whoever has the request and owes the answer."""
-
-    def client_left(self) -> None:
-        """The connection is gone."""
-
-    def client_half_closed(self) -> bool:
-        """The client ended its side; False: that means it left, and nothing more will be answered."""
-
-    def client_drained(self) -> None:
-        """After `send` returned False: everything is on its way, more may be sent."""
-
-
-class RequestHandler(Protocol):
-    """Where requests go; `app.py` gives the exchanges' one."""
-
-    def handle(self, connection: ClientConnection, request: Request) -> ClientReceiver:
-        """Make the receiver of this request. Nothing is decided yet: `begin` follows."""
-
-    def begin(self, receiver: ClientReceiver) -> None:
-        """The connection is ready to hear the answer."""
-
-    def refused(self, error: RequestError, request: Request | None) -> None:
-        """The connection itself has answered with this error."""
-
-    def left_while_sending(self) -> None:
-        """A client closed before its request was whole."""
 
 
 class ClientConnection(RequestReader, asyncio.Protocol):

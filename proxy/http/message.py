@@ -39,6 +39,7 @@ _NEVER_TRAILERS = _SPECIAL | {
     b"trailer", b"content-encoding", b"content-type", b"content-range", b"authorization", b"cookie", b"set-cookie",
     b"cache-control", b"proxy-authorization",
 }  # fmt: skip
+_NO_TOKENS: frozenset[bytes] = frozenset()
 _HOST = re.compile(rb"[A-Za-z0-9\-._~%!$&'()*+,;=:\[\]]*")
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._:/+=@~\-]{1,128}")
 
@@ -53,6 +54,7 @@ class Request:
     __slots__ = (
         "_after_host",
         "_before_host",
+        "_forwarding",
         "body",
         "expects_continue",
         "host",
@@ -71,6 +73,7 @@ class Request:
         self.target = target
         self._before_host = b""
         self._after_host = b""
+        self._forwarding = b""
         self.host = b""
         self.length: int | None = 0
         self.is_http10 = False
@@ -102,7 +105,13 @@ class Request:
             end = b"Transfer-Encoding: chunked\r\n\r\n"
         else:  # its length is known by now, and single-threaded servers often cannot read chunked bodies
             end = b"Content-Length: %d\r\n\r\n" % (self.body.size if self.body is not None else 0)
-        return b"%b%b\r\n%b%b" % (self._before_host, host or self.host, self._after_host, end)
+        return b"%b%b\r\n%b%b%b" % (
+            self._before_host,
+            host or self.host,
+            self._after_host,
+            self._forwarding,
+            end,
+        )
 
 
 class Peer:
@@ -163,14 +172,14 @@ def check_request(
     request = Request(method, target)
     request.is_http10 = version == "1.0"
     request.request_id = b""
-    keys = [name.lower() for name, _ in fields]
-    tokens = _connection_tokens(keys, fields) if b"connection" in keys else ()
+    tokens = _connection_tokens(fields)
     came: dict[bytes, list[bytes]] = {}
     lines = [b"%b %b HTTP/1.1\r\n" % (method, target)]
     host_at = 0
     size = len(target) + len(method)
-    for key, (name, value) in zip(keys, fields, strict=True):
+    for name, value in fields:
         size += len(name) + len(value) + 4
+        key = name.lower()
         value = value.rstrip(b" \t")
         if key not in _SPECIAL:
             if key in tokens and key not in _NEVER_NOMINATED:
@@ -224,15 +233,20 @@ def check_request(
     if not request.request_id:
         request.request_id = new_id
         lines.append(b"X-Request-Id: %b\r\n" % new_id)
-    lines.append(peer.forwarding_fields(request.host, request.is_http10, came))
+    # Not joined into the head while it waits: the bytes are the connection's, shared by all its requests.
+    request._forwarding = peer.forwarding_fields(request.host, request.is_http10, came)
     request._before_host = b"".join(lines[:host_at])
     request._after_host = b"".join(lines[host_at:])
     return request
 
 
-def _connection_tokens(keys: list[bytes], fields: list[Field]) -> frozenset[bytes]:
-    values = (value for key, (_, value) in zip(keys, fields, strict=True) if key == b"connection")
-    return frozenset(token.strip().lower() for value in values for token in value.split(b","))
+def _connection_tokens(fields: list[Field]) -> frozenset[bytes]:
+    values = [value for name, value in fields if name.lower() == b"connection"]
+    return (
+        frozenset(token.strip().lower() for value in values for token in value.split(b","))
+        if values
+        else _NO_TOKENS
+    )
 
 
 def _own_connection_fields(
@@ -253,6 +267,11 @@ def _own_connection_fields(
             lines += [b"HTTP2-Settings: %b\r\n" % value for value in settings]
             names.append(b"HTTP2-Settings")
     return [*lines, b"Connection: %b\r\n" % b", ".join(names)] if names else []
+
+
+def fields_size(fields: list[Field]) -> int:
+    """The bytes of these fields on the wire."""
+    return sum(len(name) + len(value) + 4 for name, value in fields)
 
 
 def allowed_trailers(fields: list[Field]) -> list[Field]:

@@ -10,70 +10,40 @@ from __future__ import annotations
 
 import asyncio
 from time import monotonic
-from typing import Protocol, cast
+from typing import cast
 
-import httptools
-
-from proxy.errors import NodeAnsweredBadly, NodeBroke, RequestError
+from proxy.errors import NodeBroke, RequestError
 from proxy.http.address import Address, ResumingContext
-from proxy.http.message import Field, Request, allowed_trailers, trailer_bytes
+from proxy.http.message import Request, allowed_trailers, trailer_bytes
 from proxy.http.reset import reset
-from proxy.http.response import Framing, Response, check_response
+from proxy.http.response import Framing
+from proxy.http.response_reader import ResponseReader
+from proxy.http.roles import NodeReceiver
 from proxy.http.tunnel import Tunnel
 
 _CHUNK = 262144  # bytes read from a spool at a time; the write buffer's high-water mark
 
 
-class NodeReceiver(Protocol):
-    """Whoever sent the request."""
-
-    def node_interim(self, response: Response) -> None: ...
-    def node_head(self, response: Response) -> None: ...
-    def node_body(self, data: bytes) -> None: ...
-    def node_ended(self, trailers: list[Field]) -> None: ...
-    def node_failed(self, error: RequestError, *, heard: bool) -> None:
-        """The link is closed. `heard`: at least one byte of a response had come."""
-
-    def node_flush(self) -> None:
-        """All that this read brought has been told, and the response goes on."""
-
-    def node_switched(self, response: Response, first: bytes) -> None:
-        """101, the last call: `tunnel` must be set for what follows. `first`: the bytes right behind it."""
-
-
-class NodeLink(asyncio.Protocol):
+class NodeLink(ResponseReader, asyncio.Protocol):
     __slots__ = (
-        "_body_left",
-        "_body_seen",
         "_body_sent",
-        "_error",
-        "_fed",
-        "_fields",
-        "_has_heard",
-        "_is_done",
         "_is_held",
         "_is_paused",
         "_is_sending",
-        "_max_header_bytes",
-        "_parser",
-        "_reason",
-        "_receiver",
-        "_request",
-        "_response",
-        "_saw_more",
         "_tls",
         "_transport",
+        "address",
         "idle_since",
         "is_open",
         "is_reused",
         "tunnel",
     )
 
-    def __init__(self, max_header_bytes: int, tls: ResumingContext | None = None) -> None:
+    def __init__(self, address: Address, max_header_bytes: int, tls: ResumingContext | None = None) -> None:
+        super().__init__(max_header_bytes)
+        self.address = address
         self._tls = tls
-        self._max_header_bytes = max_header_bytes
         self._transport: asyncio.Transport | None = None
-        self._receiver: NodeReceiver | None = None
         self.is_open = False
         self.is_reused = False  # it has carried a response before
         self.idle_since = 0.0
@@ -81,33 +51,20 @@ class NodeLink(asyncio.Protocol):
         self._is_paused = False
         self._is_sending = False
         self._is_held = False
-        # of the request that is out
-        self._request: Request | None
-        self._response: Response | None
-        self._error: RequestError | None
-        self._fields: list[Field]
-        self._reason: bytes
-        self._fed: int  # bytes given to the parser
-        self._body_left: int  # bytes to come of a body that is counted past the parser; -1: it is not
-        self._body_seen: int
-        self._body_sent: int
-        self._has_heard: bool
-        self._is_done: bool
-        self._saw_more: bool  # bytes that belong to no response
-        self._reset(httptools.HttpResponseParser(self))
+        self._body_sent = 0
 
     # --- what the exchange calls
 
     @property
     def is_idle(self) -> bool:
-        return self.is_open and self._receiver is None
+        return self.is_open and self.receiver is None
 
     def send(self, request: Request, head: bytes, receiver: NodeReceiver) -> None:
         """Send the whole request; the receiver hears of everything that follows."""
         transport = self._transport
         assert transport is not None
-        self._receiver = receiver
-        self._request = request
+        self.receiver = receiver
+        self.request = request
         body = request.body
         if body is None:
             transport.write(head)
@@ -144,14 +101,14 @@ class NodeLink(asyncio.Protocol):
 
     def close(self) -> None:
         """Close without another word to the receiver."""
-        self._receiver = self.tunnel = None
+        self.receiver = self.tunnel = None
         self.is_open = False
         if self._transport is not None:
             self._transport.close()
 
     def abort(self) -> None:
         """Cut it: the node sees a reset at once, so that it can notice and stop."""
-        self._receiver = self.tunnel = None
+        self.receiver = self.tunnel = None
         self.is_open = False
         if self._transport is not None:
             reset(self._transport)
@@ -167,50 +124,23 @@ class NodeLink(asyncio.Protocol):
         if self.tunnel is not None:
             self.tunnel.node_data(data)
             return
-        if self._receiver is None:  # bytes that nobody asked for: the next response would be read wrongly
+        if self.receiver is None:  # bytes that nobody asked for: the next response would be read wrongly
             self.close()
             return
-        if self._body_left > 0:
-            self._relay_counted(data)
-            return
-        self._has_heard = True
-        self._fed += len(data)
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade as upgrade:
-            if self._response is not None and self._response.status == 101 and self._error is None:
-                self._switch(data[upgrade.args[0] :])
-                return
-            self._error = self._error or NodeAnsweredBadly(
-                "the node switched protocols without being asked to"
-            )
-        except httptools.HttpParserCallbackError:
-            raise  # a fault of ours: asyncio logs it and ends the connection
-        except httptools.HttpParserError as error:
-            self._saw_more = True
-            if not self._is_done and self._error is None:
-                self._error = NodeAnsweredBadly(f"the node's response is not HTTP: {error}")
-        if self._is_done:
+        self.feed(data)
+        if self.is_done:
             self._finish()
-        elif self._error is not None:
-            self._fail(self._error, heard=True)
-        elif self._response is None:
-            if self._fed > self._max_header_bytes:
-                self._fail(NodeAnsweredBadly("the node's response head is too large"), heard=True)
-        else:
-            if self._response.framing is Framing.LENGTH:
-                self._body_left = self._response.length - self._body_seen
-            if self._receiver is not None:
-                self._receiver.node_flush()
+        elif self.error is not None:
+            self._fail(self.error)
+        elif self.switched is not None:
+            self._switch(self.switched)
+        elif self.receiver is not None and self.response is not None:
+            self.receiver.node_flush()
 
     def eof_received(self) -> bool:
         if self.tunnel is not None:
             self.tunnel.node_lost(is_clean=True)
-        elif (
-            self._receiver is not None
-            and self._response is not None
-            and self._response.framing is Framing.EOF
-        ):
+        elif self.receiver is not None and self.response is not None and self.response.framing is Framing.EOF:
             self._finish()
         self.is_open = False  # not to be used again, though it is lost only in the next turn of the loop
         return False
@@ -220,12 +150,10 @@ class NodeLink(asyncio.Protocol):
         self._transport = None
         if self.tunnel is not None:
             self.tunnel.node_lost(is_clean=error is None)
-            return
-        if self._receiver is None:
-            return
-        where = "in its response" if self._response is not None else "before its response"
-        why = f": {error}" if error is not None else ""
-        self._fail(NodeBroke(f"the node broke off {where}{why}"), heard=self._has_heard)
+        elif self.receiver is not None:
+            where = "in its response" if self.response is not None else "before its response"
+            why = f": {error}" if error is not None else ""
+            self._fail(NodeBroke(f"the node broke off {where}{why}"))
 
     def pause_writing(self) -> None:
         self._is_paused = True
@@ -239,12 +167,12 @@ class NodeLink(asyncio.Protocol):
         elif self._is_sending:
             self._send_more()
 
-    # --- the request's body
+    # --- inside
 
     def _send_more(self) -> None:
-        assert self._request is not None
-        assert self._request.body is not None
-        body, trailers = self._request.body, self._request.trailers
+        assert self.request is not None
+        assert self.request.body is not None
+        body, trailers = self.request.body, self.request.trailers
         transport = self._transport
         while transport is not None and not self._is_paused and self._is_sending:
             piece = body.read(self._body_sent, _CHUNK)
@@ -257,108 +185,21 @@ class NodeLink(asyncio.Protocol):
             transport.write(piece if trailers is None else b"%x\r\n%b\r\n" % (len(piece), piece))
             self._is_sending = trailers is not None or self._body_sent < body.size
 
-    # --- the response
-
-    def _reset(self, parser: httptools.HttpResponseParser) -> None:
-        self._parser = parser
-        self._request = None
-        self._response = None
-        self._error = None
-        self._fields = []
-        self._reason = b""
-        self._fed = 0
-        self._body_left = -1
-        self._body_seen = self._body_sent = 0
-        self._has_heard = self._is_done = self._saw_more = False
-
-    def on_message_begin(self) -> None:
-        if self._is_done:
-            self._saw_more = True
-
-    def on_status(self, reason: bytes) -> None:
-        self._reason += reason
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self._fields.append((name, value))
-        if (
-            self._response is not None  # a trailer
-            and _size(self._fields) > self._max_header_bytes
-            and self._error is None
-        ):
-            self._error = NodeAnsweredBadly("the node's trailers are too large")
-
-    def on_headers_complete(self) -> None:
-        if self._is_done or self._request is None:
-            return
-        parser = self._parser
-        # What was fed holds the head and maybe some of the body: only when it is a lot is it worth counting.
-        if self._fed > self._max_header_bytes and _size(self._fields) > self._max_header_bytes:
-            self._error = NodeAnsweredBadly("the node's response head is too large")
-            return
-        try:
-            response = check_response(
-                self._request, parser.get_status_code(), self._reason, parser.get_http_version(), self._fields
-            )
-        except NodeAnsweredBadly as error:
-            self._error = error
-            return
-        self._fields = []
-        self._reason = b""
-        self._response = response
-        if response.is_interim:
-            return
-        if response.status != 101 and self._receiver is not None:
-            self._receiver.node_head(response)
-            if response.framing is Framing.NONE:
-                self._is_done = True
-
-    def on_body(self, data: bytes) -> None:
-        if self._is_done:
-            self._saw_more = True  # a body where none can be: HEAD, 204, 304
-        elif self._error is None and self._receiver is not None:
-            self._body_seen += len(data)
-            self._receiver.node_body(data)
-
-    def on_message_complete(self) -> None:
-        if self._is_done or self._error is not None or self._response is None:
-            return
-        if self._response.is_interim:
-            interim, self._response = self._response, None
-            self._fed = 0
-            if self._receiver is not None:
-                self._receiver.node_interim(interim)
-        elif self._response.status != 101:
-            self._is_done = True
-
-    def _relay_counted(self, data: bytes) -> None:
-        """The rest of a body of known length goes by count, not through the parser: no copy, no callback."""
-        self._body_left -= len(data)
-        if self._body_left < 0:
-            self._saw_more = True
-            data = data[: self._body_left]
-        if self._receiver is not None:
-            self._receiver.node_body(data)
-        if self._body_left <= 0:
-            self._finish()
-        elif self._receiver is not None:
-            self._receiver.node_flush()
-
     def _switch(self, first: bytes) -> None:
-        receiver, self._receiver = self._receiver, None
-        if receiver is not None and self._response is not None:
-            receiver.node_switched(self._response, first)
+        receiver, self.receiver = self.receiver, None
+        if receiver is not None and self.response is not None:
+            receiver.node_switched(self.response, first)
 
     def _finish(self) -> None:
         """The response is whole. The link is ready for the next request before the receiver hears of it."""
-        receiver, self._receiver = self._receiver, None
-        response = self._response
-        trailers = allowed_trailers(self._fields) if self._fields else []
+        receiver, self.receiver = self.receiver, None
+        response, trailers = self.response, self.trailers
         if self._tls is not None and self._transport is not None:
             self._tls.remember(self._transport.get_extra_info("ssl_object"))
         if (
             response is None
             or not response.keeps_alive
-            or self._saw_more
+            or self.saw_more
             or self._is_sending  # it answered before it had read the request
             or not self.is_open
         ):
@@ -366,36 +207,30 @@ class NodeLink(asyncio.Protocol):
                 self.abort()  # closing would wait until the node has read what it does not want
             self.close()
         else:
-            # The old parser still waits for a body where we counted it, or where HEAD had none.
-            fresh_parser = self._body_left >= 0 or response.framing is Framing.NONE
-            parser = httptools.HttpResponseParser(self) if fresh_parser else self._parser
-            self._reset(parser)
+            self.start_over()
             self.is_reused = True
             self.idle_since = monotonic()
             if self._is_held:
                 self.resume_reading()
         if receiver is not None:
-            receiver.node_ended(trailers)
+            receiver.node_ended(allowed_trailers(trailers) if trailers else trailers)
 
-    def _fail(self, error: RequestError, *, heard: bool) -> None:
-        receiver = self._receiver
+    def _fail(self, error: RequestError) -> None:
+        receiver, heard = self.receiver, self.has_heard
         self.abort()
         if receiver is not None:
             receiver.node_failed(error, heard=heard)
 
 
-def _size(fields: list[Field]) -> int:
-    return sum(len(name) + len(value) for name, value in fields)
-
-
 async def open_link(address: Address, tls: ResumingContext | None, max_header_bytes: int) -> NodeLink:
     """A new connection to a node, its name resolved anew; raises OSError (ssl.SSLError, socket.gaierror)."""
     loop = asyncio.get_running_loop()
+    context = tls if address.is_tls else None
     _, link = await loop.create_connection(
-        lambda: NodeLink(max_header_bytes, tls if address.is_tls else None),
+        lambda: NodeLink(address, max_header_bytes, context),
         address.host,
         address.port,
-        ssl=tls if address.is_tls else None,
+        ssl=context,
         server_hostname=address.host if address.is_tls else None,
     )
     return link

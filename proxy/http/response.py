@@ -51,6 +51,11 @@ class Response:
     def is_interim(self) -> bool:
         return self.status < 200 and self.status != 101
 
+    @property
+    def is_endless(self) -> bool:
+        """Nobody knows how long its body will be."""
+        return self.framing is Framing.CHUNKED or self.framing is Framing.EOF
+
     def interim_bytes(self) -> bytes:
         return b"HTTP/1.1 %d %b\r\n%b\r\n" % (self.status, self.reason, self.fields)
 

@@ -7,7 +7,8 @@ import secrets
 import ssl
 from itertools import count
 
-from proxy.http.listener import ClientConnection, RequestHandler
+from proxy.http.listener import ClientConnection
+from proxy.http.roles import RequestHandler
 from proxy.http.settings import HttpSettings
 
 _BACKLOG = 4096  # connections that the kernel keeps for us while we are busy: a burst must not be refused

@@ -7,8 +7,9 @@ from ipaddress import ip_network
 from itertools import count
 
 from proxy.errors import RequestError
-from proxy.http.listener import ClientConnection, ClientReceiver
+from proxy.http.listener import ClientConnection
 from proxy.http.message import Request
+from proxy.http.roles import ClientReceiver
 from proxy.http.settings import HttpSettings
 from proxy.http.spool import SpoolBudget
 from tests.fakes.transport import FakeTransport

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from proxy.errors import RequestError
+from proxy.http.address import parse_address
 from proxy.http.message import Field, Peer, Request, check_request
 from proxy.http.node_link import NodeLink
 from proxy.http.response import Response
@@ -43,7 +44,7 @@ class NodeSide:
 
     def __init__(self, max_header_bytes: int = 2000) -> None:
         self.heard: list[tuple[str, Any]] = []
-        self.link = NodeLink(max_header_bytes)
+        self.link = NodeLink(parse_address("http://127.0.0.1:9000"), max_header_bytes)
         self.transport = FakeTransport(self.link)
 
     def send(self, request: Request | None = None) -> bytes:

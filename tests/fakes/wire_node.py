@@ -65,10 +65,10 @@ async def at_once(turn: Turn) -> None:
     turn.answer()
 
 
-def work(secs: float, body: bytes = b"ok") -> Behaviour:
+def work(secs: float, body: bytes = b"ok", *, fields: bytes = b"") -> Behaviour:
     async def behave(turn: Turn) -> None:
         await asyncio.sleep(secs)
-        turn.answer(body)
+        turn.answer(body, fields=fields)
 
     return behave
 

@@ -92,7 +92,8 @@ async def test_two_hundred_through_node_processes(starts: Starts, node_processes
 
 async def test_order_holds_while_clients_leave_and_connections_fail(starts: Starts) -> None:
     chance = random.Random(5)
-    async with WireNode(work(0.01)) as a, WireNode(work(0.01)) as b, WireNode(work(0.01)) as c:
+    behave = work(0.01, fields=b"Connection: close\r\n")  # each request makes a connection, which can fail
+    async with WireNode(behave) as a, WireNode(behave) as b, WireNode(behave) as c:
         nodes = [a, b, c]
         async with proxy_here([node.url for node in nodes]) as proxy, AsyncExitStack() as stack:
             starts.proxy = proxy

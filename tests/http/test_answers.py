@@ -246,9 +246,10 @@ async def test_extra_bytes_end_the_link_not_the_next_answer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "idle_secs", "connections"), [(b"GET", 0, 1), (b"GET", 5, 1), (b"POST", 0, 1), (b"POST", 5, 2)]
+    ("method", "idle_secs", "connections"),
+    [(b"GET", 0, 1), (b"GET", 3, 1), (b"GET", 6, 2), (b"POST", 0, 1), (b"POST", 3, 2)],
 )
-async def test_only_safe_methods_use_a_link_that_rested(
+async def test_a_link_that_rested_is_used_for_a_while_and_longer_by_safe_methods(
     method: bytes, idle_secs: int, connections: int
 ) -> None:
     ask = method + b" / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
