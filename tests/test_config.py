@@ -169,6 +169,11 @@ def test_a_mistake_is_one_line(changes: dict[str, Any], expected: str) -> None:
         ({"tls_cert_file": __file__}, "tls_key_file: required, since tls_cert_file is given"),
         ({"tls_key_file": __file__}, "tls_cert_file: required, since tls_key_file is given"),
         (
+            {"tls_key_file": __file__, "tls_cert_file": __file__, "proxy_protocol": True},
+            "proxy_protocol = true: expected false, since tls_cert_file is given: a balancer sends its header "
+            "before the TLS handshake",
+        ),
+        (
             {"node_ca_file": "ca", "node_tls_verify": False},
             'node_ca_file = "ca": expected null, since node_tls_verify is false',
         ),

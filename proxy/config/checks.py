@@ -57,6 +57,9 @@ def contradictions(config: Config) -> Iterator[Fault]:
     for given, lacking in (("tls_cert_file", "tls_key_file"), ("tls_key_file", "tls_cert_file")):
         if getattr(config, given) is not None and getattr(config, lacking) is None:
             yield Fault((lacking,), f"required, since {given} is given")
+    if config.proxy_protocol and config.tls_cert_file is not None:
+        message = "expected false, since tls_cert_file is given: a balancer sends its header before the TLS handshake"
+        yield Fault(("proxy_protocol",), message, True)
     if config.node_ca_file is not None and not config.node_tls_verify:
         yield Fault(
             ("node_ca_file",), "expected null, since node_tls_verify is false", str(config.node_ca_file)
