@@ -202,6 +202,7 @@ class Exchange(Ticket):
                 is_safe=self.request.is_safe,
                 was_kept=link.is_reused,
                 heard=heard,
+                ran_secs=monotonic() - self.sent_at,
                 resends=self._resends,
             )
             if cause is not None:

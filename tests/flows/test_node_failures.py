@@ -150,6 +150,22 @@ async def test_kept_connection_closed_at_the_moment_of_reuse(method: str, right:
     assert len(taken) == len(set(taken)), "nothing was run twice"
 
 
+async def test_node_that_dies_at_work_on_a_kept_connection_may_have_run_it() -> None:
+    async def works_then_dies(turn: Turn) -> None:
+        if turn.target == "/first":
+            turn.answer()
+        else:
+            await asyncio.sleep(0.15)
+            turn.reset()
+
+    async with WireNode(works_then_dies) as node, proxy_here([node.url]) as proxy:
+        assert (await proxy.ask("/first")).status == 200
+        assert (await proxy.ask("/second")).outcome == (502, "unknown")
+        assert await proxy.metric("resends_total", reason="stale_connection") == 0
+    assert node.targets == ["/first", "/second"]
+    assert node.seen[0].writer is node.seen[1].writer, "it was the kept connection"
+
+
 async def test_refused_connection_goes_to_the_next_node_in_place() -> None:
     order: list[str] = []
 
