@@ -130,11 +130,13 @@ class ResponseReader:
         self._fields.append((name, value))
         if self.response is not None:  # a trailer
             self._trailer_bytes += len(name) + len(value)
+            if name.lower() == b"connection":
+                self.saw_more = True  # framing has no business here, but the parser obeys it
             if self._trailer_bytes > self._max_header_bytes and self.error is None:
                 self.error = NodeAnsweredBadly("the node's trailers are too large")
 
     def on_headers_complete(self) -> None:
-        if self.is_done or self.request is None:
+        if self.is_done or self.error is not None or self.request is None:
             return
         # What was fed holds the head and maybe some of the body: only when it is a lot is it worth counting.
         if self._fed > self._max_header_bytes and fields_size(self._fields) > self._max_header_bytes:

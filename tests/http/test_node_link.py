@@ -83,6 +83,14 @@ def test_response_that_ends_with_its_connection(head: bytes) -> None:
     assert node.what[-1] == "ended"
 
 
+def test_a_connection_field_among_the_trailers_ends_the_link() -> None:
+    chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n"
+    assert answered(chunked + b"X: y\r\n\r\n", size=5).link.is_idle
+    node = answered(chunked + b"Connection: close\r\n\r\n", size=5)
+    assert node.what == ["head", "body", "ended"]
+    assert not node.link.is_idle
+
+
 def test_interim_responses() -> None:
     early = b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"
     node = answered(early + b"HTTP/1.1 102 Processing\r\n\r\n" + OK, size=5)

@@ -62,6 +62,10 @@ def failure(node: NodeSide) -> tuple[int, str, bool]:
         pytest.param(
             b"HTTP/1.1 103 X\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", id="and a chunked one"
         ),
+        pytest.param(
+            b"HTTP/1.1 103 X\r\nContent-Length: 2\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+            id="and one that is missing",
+        ),
     ],
 )
 @pytest.mark.parametrize("size", [1, 7, 10_000])
