@@ -15,7 +15,7 @@ from proxy.config.engines import (
     SuanliConfig,
 )
 from proxy.config.model import Config
-from proxy.config.source import effective, json_schema, load, parse
+from proxy.config.source import effective, json_schema, load, parse, read
 
 __all__ = [
     "Config",
@@ -28,4 +28,5 @@ __all__ = [
     "json_schema",
     "load",
     "parse",
+    "read",
 ]

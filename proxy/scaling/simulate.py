@@ -18,15 +18,11 @@ from math import ceil
 from proxy.dispatch.dispatcher import Dispatcher, Lease
 from proxy.dispatch.line import Ticket
 from proxy.dispatch.nodes import Node
-from proxy.errors import FifoProxyError
 from proxy.scaling.rules import Action, Down, Limits, Memory, Policy, Seen, SeenNode, decide, next_change
+from proxy.scaling.traces import UnusableTrace
 
 _NEVER = 1 << 62
 _END_OF_RUN, _NODE_READY = 0, 1
-
-
-class UnusableTrace(FifoProxyError):
-    """A trace that is out of order, or that these limits can never serve."""
 
 
 @dataclass(slots=True)
@@ -42,15 +38,6 @@ class Run:
     busy_ms: int = 0
     horizon_ms: int = 0
     peak_nodes: int = 0
-
-
-def read_trace(lines: Iterable[str]) -> Iterator[tuple[int, int]]:
-    """(arrival_ms, service_ms) of each line of `arrival_s,service_s`; a service takes at least 1 ms."""
-    rows = iter(lines)
-    next(rows, None)
-    for row in rows:
-        arrival, service = row.split(",")
-        yield round(float(arrival) * 1000), max(1, round(float(service) * 1000))
 
 
 def simulate(

@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.scaling.rules import Action, Down, Limits, Policy
-from proxy.scaling.simulate import Run, UnusableTrace, read_trace, simulate
+from proxy.scaling.simulate import Run, simulate
+from proxy.scaling.traces import UnusableTrace, read_trace
 
 
 def traces_directory() -> Path | None:
@@ -120,8 +121,3 @@ def test_a_trace_that_can_never_be_served_or_is_out_of_order_is_refused() -> Non
         simulate([(0, 1)], Limits(min_nodes=0, max_nodes=0), "threshold", lambda: 0)
     with pytest.raises(UnusableTrace, match="4 ms follows one at 5 ms"):
         simulate([(5, 1), (4, 1)], Limits(), "threshold", lambda: 0)
-
-
-def test_a_trace_is_read_in_whole_milliseconds_and_a_service_takes_one_at_least() -> None:
-    assert list(read_trace(["arrival_s,service_s\n", "0.0004,0\n", "8.337,0.668\n"])) == [(0, 1), (8337, 668)]
-    assert list(read_trace([])) == []

@@ -1,0 +1,63 @@
+"""What a simulated run comes to: waits, node-hours, cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from proxy.scaling.rules import Up
+from proxy.scaling.simulate import Run
+
+_HOUR_MS = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Waits in seconds, `late_share` of those that waited longer than the limit; node time in hours; `starts` of nodes
+    and `actions` of the scaler; `cost` in the price's currency, None without a price."""
+
+    requests: int
+    wait_p50: float
+    wait_p95: float
+    wait_p99: float
+    wait_max: float
+    late_share: float
+    paid_hours: float
+    useful_hours: float
+    utilisation: float
+    peak_nodes: int
+    starts: int
+    actions: int
+    cost: float | None
+
+
+def figures_of(run: Run, *, limit_wait_secs: float, price_per_hour: float | None) -> Figures:
+    """The figures of a run."""
+    waits = sorted(run.wait_ms)
+    paid, useful = run.paid_ms / _HOUR_MS, run.busy_ms / _HOUR_MS
+    late = sum(wait > limit_wait_secs * 1000 for wait in waits)
+    return Figures(
+        requests=len(waits),
+        wait_p50=percentile(waits, 50) / 1000,
+        wait_p95=percentile(waits, 95) / 1000,
+        wait_p99=percentile(waits, 99) / 1000,
+        wait_max=(waits[-1] if waits else 0) / 1000,
+        late_share=late / len(waits) if waits else 0.0,
+        paid_hours=paid,
+        useful_hours=useful,
+        utilisation=useful / paid if paid else 0.0,
+        peak_nodes=run.peak_nodes,
+        starts=sum(action.count for _, action in run.actions if isinstance(action, Up)),
+        actions=len(run.actions),
+        cost=None if price_per_hour is None else paid * price_per_hour,
+    )
+
+
+def percentile(ordered: Sequence[float], percent: float) -> float:
+    """Linear between neighbours, as numpy's default; 0 of nothing."""
+    if not ordered:
+        return 0.0
+    at = (len(ordered) - 1) * percent / 100
+    low = int(at)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
