@@ -1,9 +1,9 @@
-"""Client connections: whole requests in, answers out at the client's own pace.
+"""Client connections: whole requests in, answers out.
 
 States of a connection: idle -> receiving -> answering (its request is with the receiver) -> idle or closed; or
 answering -> upgraded (opaque bytes). What always holds: the requests of one connection are handed over one after the
-other, whole; what the client has not taken yet is spooled, so a slow reader never slows its node; a refused request
-ends the connection, and what still comes is read and dropped (RFC 9112, 9.6).
+other, whole; a refused request ends the connection, and what still comes is read and dropped (RFC 9112, 9.6). How
+answers leave at the client's own pace is in `client_stream.py`.
 """
 
 from __future__ import annotations
@@ -14,17 +14,14 @@ from time import monotonic
 from typing import cast
 
 from proxy.errors import MalformedRequest, RequestError, RequestTooSlow
-from proxy.http.backlog import Backlog
+from proxy.http.client_stream import NEVER, ClientStream
 from proxy.http.message import Peer, Request
 from proxy.http.proxy_protocol import Preface
-from proxy.http.request_reader import RequestReader
-from proxy.http.reset import reset
 from proxy.http.response import problem_response
-from proxy.http.roles import ClientReceiver, RequestHandler
+from proxy.http.roles import RequestHandler
 from proxy.http.settings import HttpSettings
 from proxy.http.tunnel import Tunnel
 
-_NEVER = float("inf")
 _LINGER_SECS = 2.0  # how long a refused client may go on sending before its connection is cut
 _WRITE_HIGH = 65536  # bytes waiting in the transport from which on the client is slow
 _EARLY_MAX = 65536  # bytes kept of what comes before an answer: behind an Upgrade
@@ -33,23 +30,15 @@ _PIPELINE_MAX = 64  # whole requests kept behind the one being answered
 _NOBODY = Peer("", scheme=b"http", is_trusted=False, pseudonym=b"")  # until the connection is made
 
 
-class ClientConnection(RequestReader, asyncio.Protocol):
+class ClientConnection(ClientStream, asyncio.Protocol):
     __slots__ = (
-        "_backlog",
         "_connections",
-        "_finishes",
         "_handler",
         "_has_ended",
         "_is_handing",
-        "_is_paused",
         "_is_tls",
         "_owes_continue",
         "_preface",
-        "_receiver",
-        "_transport",
-        "_tunnel",
-        "_unsent",
-        "deadline",
     )
 
     def __init__(
@@ -62,19 +51,11 @@ class ClientConnection(RequestReader, asyncio.Protocol):
         super().__init__(settings, next_id, _NOBODY)
         self._handler = handler
         self._connections = connections
-        self._transport: asyncio.Transport | None = None
         self._is_tls = False
         self._preface = Preface() if settings.proxy_protocol else None
         self._owes_continue = False
-        self._receiver: ClientReceiver | None = None
         self._is_handing = False
         self._has_ended = False  # the client's side: nothing more will come
-        self._tunnel: Tunnel | None = None
-        self._is_paused = False
-        self._backlog: Backlog | None = None
-        self._finishes: bool | None = None  # the answer is whole but not yet taken; the value: go on after it
-        self._unsent = 0
-        self.deadline = _NEVER
 
     # --- asyncio's side
 
@@ -121,36 +102,15 @@ class ClientConnection(RequestReader, asyncio.Protocol):
             self._handler.left_while_sending()
         self.drop_bodies()
 
-    def pause_writing(self) -> None:
-        self._is_paused = True
-        if self._tunnel is not None:
-            self._tunnel.client_writable(False)
-        else:
-            self._unsent = -1
-            self.deadline = monotonic() + self.settings.body_timeout_secs
-
-    def resume_writing(self) -> None:
-        self._is_paused = False
-        if self._tunnel is not None:
-            self._tunnel.client_writable(True)
-        else:
-            if self._receiver is not None:
-                self.deadline = _NEVER
-            self._drain()
-
     def on_deadline(self, now: float) -> None:
         """The time that `deadline` gave is up."""
-        self.deadline = _NEVER
+        self.deadline = NEVER
         transport = self._transport
         if transport is None:
             return
-        if unsent := transport.get_write_buffer_size():
-            if unsent == self._unsent:  # a reader that has taken nothing since the last look
-                reset(transport)
-            else:
-                self._unsent = unsent
-                self.deadline = now + self.settings.body_timeout_secs
-        elif transport.is_closing() or (self.is_deaf and self._receiver is None):
+        if self._must_take(now):
+            return
+        if transport.is_closing() or (self.is_deaf and self._receiver is None):
             transport.abort()
         elif self._receiver is not None:
             return
@@ -222,7 +182,7 @@ class ClientConnection(RequestReader, asyncio.Protocol):
             if isinstance(item, RequestError):
                 self._answer_refusal(item)
                 break
-            self.deadline = _NEVER
+            self.deadline = NEVER
             self._receiver = receiver = self._handler.handle(self, item)
             self._handler.begin(receiver)
         self._is_handing = False
@@ -257,82 +217,20 @@ class ClientConnection(RequestReader, asyncio.Protocol):
     def is_answering(self) -> bool:
         return self._receiver is not None or self._tunnel is not None
 
-    @property
-    def is_gone(self) -> bool:
-        return self._transport is None or self._transport.is_closing()
-
-    def send(self, data: bytes) -> bool:
-        """Send, or spool for later; False: no room, send no more until `client_drained`."""
-        if self._backlog is None:
-            if not self._is_paused:
-                self.write(data)
-                return True
-            self._backlog = Backlog(self.settings.spool_budget)
-        return self._backlog.add(data)
-
-    def finish(self, *, keeps_alive: bool) -> None:
-        """The answer is whole; the next request comes up once the client has it."""
-        if self._backlog is not None:
-            self._finishes = keeps_alive
-        else:
-            self._finished(keeps_alive)
-
     def close_if_idle(self) -> None:
         """We are stopping: a connection with nothing under way has no reason to stay."""
         if self._receiver is None and self._tunnel is None and self.request is None and not self.is_in_head:
             self.close()
 
-    def cut(self, *, is_delimited: bool = False) -> None:
-        """End it so that the client sees a broken answer, never a clean end.
-
-        `is_delimited`: the answer's own framing shows that it is not whole, so that no reset is needed, which could
-        overtake bytes on their way.
-        """
-        self._receiver = self._tunnel = None
-        if self._transport is not None:
-            if is_delimited:
-                self._transport.abort()
-            else:
-                reset(self._transport)
-
     def upgrade(self, tunnel: Tunnel, head: bytes) -> None:
         """Send the 101; from now on bytes go to the tunnel as they are, those that came early first."""
         early, self.early = self.early, None
         self._receiver, self._tunnel = None, tunnel
-        self.deadline = _NEVER
+        self.deadline = NEVER
         self.write(head)
         if early:
             tunnel.client_data(bytes(early))
         self.resume_reading()
-
-    def close(self) -> None:
-        """Close after what is on its way."""
-        self._receiver = self._tunnel = None
-        if self._transport is not None:
-            self._transport.close()
-            self.deadline = monotonic() + self.settings.body_timeout_secs
-
-    def pause_reading(self) -> None:
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.pause_reading()
-
-    def resume_reading(self) -> None:
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.resume_reading()
-
-    def write(self, data: bytes) -> None:
-        """Bytes as they are, at whatever pace: `send` is for answers."""
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(data)
-
-    def _drain(self) -> None:
-        if self._backlog is None or not self._backlog.drain(self.write, lambda: self._is_paused):
-            return
-        self._backlog = None
-        if self._finishes is not None:
-            self._finished(self._finishes)
-        elif self._receiver is not None:
-            self._receiver.client_drained()
 
     def _finished(self, keeps_alive: bool) -> None:
         self._receiver = None

@@ -1,0 +1,157 @@
+"""What an exchange holds - its client, its lease and its request's body - and every way in which it lets go of them.
+
+What always holds: a lease is given back once, and before the client is told; the client hears one answer or a broken
+connection, never a clean end of half an answer. `outcome` is `unknown` from the first byte sent on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from enum import Enum, auto
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from proxy.dispatch.dispatcher import Lease
+from proxy.dispatch.line import Ticket
+from proxy.errors import RequestError, RunTimeout
+from proxy.http.answer import Answer
+from proxy.http.listener import ClientConnection
+from proxy.http.message import Request
+from proxy.http.node_link import NodeLink
+from proxy.http.response import Response, problem_response
+
+if TYPE_CHECKING:
+    from proxy.forwarder import Forwarder
+
+
+class Phase(Enum):
+    WAITING = auto()
+    CONNECTING = auto()
+    RUNNING = auto()  # sent, no final head yet
+    ANSWERING = auto()
+    READING = auto()  # the node is done, the client is still taking its answer
+    UPGRADED = auto()
+    OVER = auto()
+
+
+class Holder(Ticket):
+    """The base of `Exchange`: it is a `Ticket`, so the line holds it without another object."""
+
+    __slots__ = (
+        "_answer",
+        "_client",
+        "_forwarder",
+        "_is_sent",
+        "_lease",
+        "_link",
+        "_response",
+        "_task",
+        "first_byte_at",
+        "phase",
+        "request",
+        "sent_at",
+    )
+
+    def __init__(self, forwarder: Forwarder, client: ClientConnection, request: Request) -> None:
+        super().__init__()
+        self._forwarder = forwarder
+        self._client: ClientConnection | None = client
+        self.request = request
+        self.phase = Phase.WAITING
+        self._lease: Lease | None = None
+        self._link: NodeLink | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._response: Response | None = None
+        self._answer: Answer | None = None
+        self._is_sent = False  # a byte of it has gone to some node
+        self.sent_at = 0.0
+        self.first_byte_at = 0.0
+
+    def _give_up_lease(self) -> Lease:
+        """The lease, to be returned by the caller right now."""
+        lease = self._lease
+        assert lease is not None
+        self._lease = self._link = None
+        self._forwarder.running.discard(self)
+        return lease
+
+    def fail(self, error: RequestError, reason: str, *, replace: bool = False) -> None:
+        """End it now, wherever it is, with this answer: its time is up, or we are stopping."""
+        if self.phase is Phase.WAITING:
+            self._forwarder.dispatcher.leave(self)
+            self.answer_error(error)
+        elif self.phase is Phase.CONNECTING:
+            self._stop_connecting()
+            self._forwarder.dispatcher.release_unused(self._give_up_lease(), monotonic())
+            self.answer_error(error)
+        elif self.phase is Phase.UPGRADED and self._link is not None and self._link.tunnel is not None:
+            self._link.tunnel.node_lost(is_clean=False)
+        elif self._link is not None:
+            self._link.abort()
+            self._end_badly(error, reason, replace=replace)
+
+    def time_out_run(self, now: float, limit: float) -> None:
+        """Past `run_timeout_secs` its node may still be at work: it is replaced where that is possible."""
+        if self.phase in (Phase.RUNNING, Phase.ANSWERING) and now - self.sent_at >= limit:
+            error = RunTimeout(f"no whole response within {limit:g} s (run_timeout_secs)")
+            self.fail(error, "its run timed out", replace=self._forwarder.can_replace)
+
+    def answer_error(self, error: RequestError) -> None:
+        """Answer with an error of ours; nothing of a response has been sent."""
+        client = self._client
+        if client is None:
+            self._over()
+            return
+        if self._is_sent:
+            error.outcome = "unknown"
+        forwarder, request = self._forwarder, self.request
+        forwarder.stats.requests[error.status, error.outcome] += 1
+        keeps_alive = request.keeps_alive and not error.closes and not forwarder.is_stopping
+        waited = max(0.0, (self.sent_at or monotonic()) - self.joined_at) if self.joined_at else 0.0
+        client.send(
+            problem_response(
+                error, request.request_id, waited, keeps_alive=keeps_alive, is_head=request.is_head
+            )
+        )
+        self.phase = Phase.READING
+        self._drop_body()
+        client.finish(keeps_alive=keeps_alive)
+
+    def _end_badly(self, error: RequestError, reason: str, *, replace: bool = False) -> None:
+        """The run broke: the node must pass its probe before it is used again; then the client is told."""
+        lease = self._give_up_lease()
+        now = monotonic()
+        self._forwarder.count_run(now - self.sent_at)
+        self._forwarder.dispatcher.release_unready(lease, now, reason, replace=replace)
+        answer = self._answer
+        if self._response is None or answer is None:
+            self.answer_error(error)
+            return
+        self._forwarder.stats.requests[self._response.status, "unknown"] += 1
+        self._over()
+        answer.break_off()
+
+    def _abort_run(self, reason: str) -> None:
+        link = self._link
+        assert link is not None
+        link.abort()
+        lease = self._give_up_lease()
+        now = monotonic()
+        self._forwarder.count_run(now - self.sent_at)
+        self._over()
+        self._forwarder.dispatcher.release_unready(lease, now, reason)
+
+    def _stop_connecting(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+    def _over(self) -> None:
+        self.phase = Phase.OVER
+        self._client = self._answer = None
+        self._drop_body()
+
+    def _drop_body(self) -> None:
+        if self.request.body is not None:
+            self.request.body.close()
+            self.request.body = None
