@@ -15,6 +15,7 @@ from time import monotonic
 import httpx
 
 from proxy import logs
+from proxy.admin.actions import Actions
 from proxy.admin.metrics import new_registry
 from proxy.admin.server import AdminServer
 from proxy.admin.status import View, stats_line
@@ -23,6 +24,7 @@ from proxy.config import Config
 from proxy.dispatch.dispatcher import Dispatcher
 from proxy.errors import ProviderError
 from proxy.forwarder import Forwarder, grant
+from proxy.health import Health
 from proxy.http.server import HttpServer
 from proxy.http.settings import HttpSettings
 from proxy.http.spool import SpoolBudget
@@ -59,7 +61,9 @@ class App:
         self.forwarder = Forwarder(config, self.dispatcher, self.stats, can_replace=self.provider.can_scale)
         self.settings = _settings(config)
         self.server = HttpServer(self.settings, self.forwarder)
-        view = View(self.dispatcher, self.scaling, clock, clock.now())
+        self.health = Health()
+        actions = Actions(self.dispatcher, self.scaling.orders, self.forwarder.remove, clock)
+        self.view = view = View(self.dispatcher, self.scaling, actions, self.health, clock, clock.now())
         registry = new_registry(view, self.stats, lambda: self.settings.spool_budget.used)
         self.admin = AdminServer(
             lambda: self.config, view, registry, is_accepting=lambda: self.server.is_accepting
@@ -97,6 +101,8 @@ class App:
         """Stop accepting, let what runs and waits finish, answer the rest 503. `hurry`: do not wait (any longer)."""
         self.forwarder.is_stopping = True
         self.server.stop_accepting()
+        if self.dispatcher.is_held:
+            self.forwarder.end_waiting()  # nobody will start them any more
         limit = monotonic() + self.config.drain_timeout_secs
         while not self._is_drained and not hurry.is_set() and monotonic() < limit:
             await _wait(hurry, 0.05)
