@@ -49,11 +49,12 @@ class Failing:
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """A directory that we write to, and what is left there."""
+    """A directory that we write to, and what is left there; `fault`: why it cannot be looked at."""
 
     path: str
     free_bytes: int
     total_bytes: int
+    fault: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +115,12 @@ def _line(facts: Facts) -> dict[str, str]:
 
 def _machine(facts: Facts) -> dict[str, str]:
     found: dict[str, str] = {}
-    full = [
-        f"{disk.path} has {_size(disk.free_bytes)} free of {_size(disk.total_bytes)}"
-        for disk in facts.disks
-        if disk.free_bytes < min(DISK_SHARE * disk.total_bytes, DISK_BYTES)
-    ]
+    full = []
+    for disk in facts.disks:
+        if disk.fault is not None:
+            full.append(f"{disk.path}: {disk.fault}")
+        elif disk.free_bytes < min(DISK_SHARE * disk.total_bytes, DISK_BYTES):
+            full.append(f"{disk.path} has {_size(disk.free_bytes)} free of {_size(disk.total_bytes)}")
     if 0 < NEARLY_FULL * facts.max_spool_bytes <= facts.spool_bytes:
         sizes = f"{_size(facts.spool_bytes)} of {_size(facts.max_spool_bytes)}"
         full.append(f"spooled bodies take {sizes} (max_spool_bytes)")
@@ -137,9 +139,9 @@ def _size(count: int) -> str:
     size = float(count)
     for unit in ("bytes", "KiB", "MiB", "GiB"):
         if size < 1024:
-            return f"{size:.3g} {unit}"
+            return f"{size:.0f} {unit}" if size >= 100 else f"{size:.3g} {unit}"
         size /= 1024
-    return f"{size:.3g} TiB"
+    return f"{size:.1f} TiB"
 
 
 @dataclass(frozen=True, slots=True)
