@@ -9,13 +9,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import socket
 import ssl
+import tempfile
+from pathlib import Path
 from time import monotonic
 
 import httpx
 
 from proxy import logs
+from proxy.admin.actions import Actions
+from proxy.admin.alerts import Alerts
 from proxy.admin.metrics import new_registry
+from proxy.admin.monitor import Monitor
 from proxy.admin.server import AdminServer
 from proxy.admin.status import View, stats_line
 from proxy.clock import Clock
@@ -23,6 +29,7 @@ from proxy.config import Config
 from proxy.dispatch.dispatcher import Dispatcher
 from proxy.errors import ProviderError
 from proxy.forwarder import Forwarder, grant
+from proxy.health import Health
 from proxy.http.server import HttpServer
 from proxy.http.settings import HttpSettings
 from proxy.http.spool import SpoolBudget
@@ -59,10 +66,19 @@ class App:
         self.forwarder = Forwarder(config, self.dispatcher, self.stats, can_replace=self.provider.can_scale)
         self.settings = _settings(config)
         self.server = HttpServer(self.settings, self.forwarder)
-        view = View(self.dispatcher, self.scaling, clock, clock.now())
+        self.health = Health()
+        actions = Actions(self.dispatcher, self.scaling.orders, self.forwarder.remove, clock)
+        self.view = view = View(self.dispatcher, self.scaling, actions, self.health, clock, clock.now())
         registry = new_registry(view, self.stats, lambda: self.settings.spool_budget.used)
         self.admin = AdminServer(
             lambda: self.config, view, registry, is_accepting=lambda: self.server.is_accepting
+        )
+        self._monitor = Monitor(
+            view,
+            lambda: self.config,
+            Alerts(lambda: self.config, self.health, clock, proxy_name=socket.gethostname()),
+            directories=lambda: _written_to(self.config),
+            spool_bytes=lambda: self.settings.spool_budget.used,
         )
         self._probe_client: httpx.AsyncClient | None = None
         self._prober: Prober | None = None
@@ -85,6 +101,7 @@ class App:
             self._prober.start()
             self._sweep()
             self._log_stats()
+            self._monitor.start()
             self._tls = _server_tls(config)
             await self.admin.start()
             await self.server.start(config.listen_host, config.listen_port, self._tls)
@@ -97,6 +114,8 @@ class App:
         """Stop accepting, let what runs and waits finish, answer the rest 503. `hurry`: do not wait (any longer)."""
         self.forwarder.is_stopping = True
         self.server.stop_accepting()
+        if self.dispatcher.is_held:
+            self.forwarder.end_waiting()  # nobody will start them any more
         limit = monotonic() + self.config.drain_timeout_secs
         while not self._is_drained and not hurry.is_set() and monotonic() < limit:
             await _wait(hurry, 0.05)
@@ -109,7 +128,8 @@ class App:
 
     def reload(self, config: Config) -> list[str]:
         """Take over all that can change while running, renewed certificate files too; returns the changed keys that
-        cannot. Raises OSError, and changes nothing, where the certificate cannot be loaded."""
+        cannot, which are shown until they have their old values again. Raises OSError, and changes nothing, where
+        the certificate cannot be loaded."""
         if self._tls is not None and self.config.tls_cert_file is not None:
             # Handshakes from now on use it; the context itself belongs to the listening socket.
             self._tls.load_cert_chain(self.config.tls_cert_file, self.config.tls_key_file)
@@ -125,7 +145,15 @@ class App:
         if self._prober is not None:
             self._prober.apply(config)
         logs.setup(config.log_format, config.log_level)
+        self.health.clear("config_refused")
+        self.view.needs_restart = tuple(sorted(kept))
+        self._monitor.look()
         return sorted(kept)
+
+    def refuse_reload(self, faults: list[str]) -> None:
+        """The configuration file cannot be used: shown until one can. Everything stays as it was."""
+        self.health.report("config_refused", "; ".join(faults))
+        self._monitor.look()
 
     @property
     def _is_drained(self) -> bool:
@@ -134,6 +162,7 @@ class App:
     async def _close(self) -> None:
         for timer in self._timers.values():
             timer.cancel()
+        await self._monitor.stop()
         if self._prober is not None:
             await self._prober.stop()
         await self.scaling.stop()
@@ -186,6 +215,10 @@ def _apply_limits(settings: HttpSettings, config: Config) -> None:
     settings.max_header_bytes = config.max_header_bytes
     settings.max_body_bytes = config.max_body_bytes
     settings.trusted_proxies = config.trusted_proxies
+
+
+def _written_to(config: Config) -> list[Path]:
+    return [config.spool_dir or Path(tempfile.gettempdir())]
 
 
 def _server_tls(config: Config) -> ssl.SSLContext | None:

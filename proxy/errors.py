@@ -80,6 +80,12 @@ class ShuttingDown(RequestError):
     status, title, proxy_status, closes = 503, "Service Unavailable", "destination_unavailable", True
 
 
+class RemovedByOperator(RequestError):
+    """The operator took it out of the line."""
+
+    status, title, proxy_status = 503, "Service Unavailable", "http_request_denied"
+
+
 class SpoolFull(RequestError):
     status, title, proxy_status, closes = 503, "Service Unavailable", "proxy_internal_error", True
 
@@ -132,3 +138,27 @@ class ProviderError(FifoProxyError):
         self.may_have_worked = may_have_worked
         self.is_auth = is_auth
         self.retry_after_secs = retry_after_secs
+
+
+class OrderRefused(FifoProxyError):
+    """An operator's order that is not carried out; the message says why. `status`: of the admin API's answer."""
+
+    status: ClassVar[int]
+
+
+class BadOrder(OrderRefused):
+    """It is not said what is to be done."""
+
+    status = 400
+
+
+class UnknownTarget(OrderRefused):
+    """There is no such node, or no such request."""
+
+    status = 404
+
+
+class NotPossibleNow(OrderRefused):
+    """The target is not in a state for it, or a limit is in the way."""
+
+    status = 409

@@ -229,6 +229,11 @@ class Exchange(Holder):
 
     # --- what it knows
 
+    @property
+    def client_address(self) -> str:
+        """Of the connection's other end; "" once the client has left."""
+        return "" if self._client is None else self._client.peer.address
+
     def _own_fields(self) -> bytes:
         return b"Server-Timing: queue;dur=%.1f, node;dur=%.1f\r\nX-Request-Id: %b\r\n" % (
             (self.sent_at - self.joined_at) * 1000,

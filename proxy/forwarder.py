@@ -13,7 +13,15 @@ from proxy.config import Config
 from proxy.dispatch.dispatcher import Dispatcher, Lease
 from proxy.dispatch.line import Ticket
 from proxy.dispatch.nodes import Node
-from proxy.errors import LineFull, RequestError, ShuttingDown, WaitedTooLong
+from proxy.errors import (
+    LineFull,
+    NotPossibleNow,
+    RemovedByOperator,
+    RequestError,
+    ShuttingDown,
+    UnknownTarget,
+    WaitedTooLong,
+)
 from proxy.exchange import Exchange
 from proxy.http.address import Address, ResumingContext, client_context, parse_address
 from proxy.http.listener import ClientConnection
@@ -64,6 +72,19 @@ class Forwarder:
 
     def left_while_sending(self) -> None:
         self.stats.clients_left["sending"] += 1
+
+    def remove(self, request_id: str) -> str:
+        """Take a waiting request out of the line, for the operator, and answer it; raises OrderRefused. Clients
+        may give ids of their own: the oldest of that id is meant."""
+        wanted = request_id.encode()
+        waiting = (cast(Exchange, ticket) for ticket in self.dispatcher.line)
+        exchange = next((one for one in waiting if one.request.request_id == wanted), None)
+        if exchange is not None:
+            exchange.fail(RemovedByOperator("an operator took this request out of the line"), "removed")
+            return f"its client was answered {RemovedByOperator.status}"
+        if any(one.request.request_id == wanted for one in self.running):
+            raise NotPossibleNow("it runs already: what a node has begun is not cut")
+        raise UnknownTarget(f"no request {request_id} waits")
 
     # --- the nodes
 
@@ -135,10 +156,14 @@ class Forwarder:
     def is_empty(self) -> bool:
         return not self.running and not len(self.dispatcher.line)
 
-    def end_all(self) -> None:
-        """Answer 503 to all that waits and runs: the time to drain is up."""
+    def end_waiting(self) -> None:
+        """Answer 503 to all that waits."""
         for ticket in list(self.dispatcher.line):
             cast(Exchange, ticket).fail(ShuttingDown("the proxy is stopping", retry_after_secs=5), "stopping")
+
+    def end_all(self) -> None:
+        """Answer 503 to all that waits and runs: the time to drain is up."""
+        self.end_waiting()
         for exchange in list(self.running):
             exchange.fail(ShuttingDown("the proxy is stopping", retry_after_secs=5), "stopping")
 

@@ -82,11 +82,14 @@ def _reload(app: App, config_path: Path) -> None:
     try:
         kept = app.reload(load(config_path, os.environ))
     except ConfigError as error:
-        for fault in error.faults:
-            log.error("not reloaded: %s", fault)
+        faults = error.faults
     except OSError as error:
-        log.error("not reloaded: the certificate cannot be loaded: %s", error)
+        faults = [f"the certificate cannot be loaded: {error}"]
     else:
         for name in kept:
             log.warning("%s changes only with a restart", name)
         log.info("configuration reloaded")
+        return
+    for fault in faults:
+        log.error("not reloaded: %s", fault)
+    app.refuse_reload(faults)

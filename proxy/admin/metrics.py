@@ -25,14 +25,15 @@ from prometheus_client.registry import Collector
 import proxy
 from proxy.admin.status import SHOWN_STATES, View
 from proxy.errors import RequestError
+from proxy.health import CODES
 from proxy.stats import Histogram, Stats
 
 _REQUESTS = {(200, "answered"), *((kind.status, kind.outcome) for kind in RequestError.__subclasses__())}
 _PHASES = ("sending", "waiting", "running", "reading")
 _RESENDS = ("connect", "stale_connection")
 _SCALE_ACTIONS = (
-    *(("up", cause) for cause in ("cold", "wait", "count", "floor")),
-    *(("down", cause) for cause in ("idle", "unready", "replace", "start_timeout")),
+    *(("up", cause) for cause in ("cold", "wait", "count", "floor", "order", "replace")),
+    *(("down", cause) for cause in ("idle", "unready", "replace", "start_timeout", "order")),
 )
 _OPERATIONS = ("create", "destroy", "list", "start")
 
@@ -60,6 +61,7 @@ class _Proxy(Collector):
             "Version of the proxy and of the Python that runs it",
             {"version": proxy.__version__, "python": platform.python_version()},
         )
+        yield from self._health()
         yield from self._line()
         yield from self._requests()
         yield from self._nodes()
@@ -67,6 +69,21 @@ class _Proxy(Collector):
         yield GaugeMetricFamily(
             "fifo_proxy_spool_bytes", "Bytes of bodies spooled on disk", float(self._spool_bytes())
         )
+
+    def _health(self) -> Iterator[Metric]:
+        now = {reason.code for reason in self._view.health.reasons}
+        degraded = GaugeMetricFamily(
+            "fifo_proxy_degraded", "1 while this is wrong, else 0", labels=("reason",)
+        )
+        for code in CODES:
+            degraded.add_metric((code,), float(code in now))
+        yield degraded
+        held = GaugeMetricFamily(
+            "fifo_proxy_held", "1 while an operator holds this, else 0", labels=("what",)
+        )
+        held.add_metric(("scaling",), float(self._view.actions.scaling_hold is not None))
+        held.add_metric(("dispatch",), float(self._view.actions.dispatch_hold is not None))
+        yield held
 
     def _line(self) -> Iterator[Metric]:
         line = self._view.dispatcher.line

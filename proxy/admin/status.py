@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Protocol
 
 import proxy
+from proxy.admin.actions import Action, Actions, Hold, Who
 from proxy.clock import Clock
 from proxy.dispatch.dispatcher import Dispatcher
 from proxy.dispatch.nodes import Node, NodeState, Probe
+from proxy.health import Failing, Health
 
+_ACTIONS_SHOWN = 10  # of them in the status; /api/actions has all that are kept
 SHOWN_STATES = tuple(state for state in NodeState if state is not NodeState.GONE)
 
 
@@ -30,6 +34,22 @@ class DecisionFacts(Protocol):
     def reason(self) -> str: ...
 
 
+class TroubleFacts(Protocol):
+    """A provider's operation that failed `count` times with these words, last `at`; `mended_at`: None while it
+    fails."""
+
+    @property
+    def at(self) -> float: ...
+    @property
+    def operation(self) -> str: ...
+    @property
+    def detail(self) -> str: ...
+    @property
+    def count(self) -> int: ...
+    @property
+    def mended_at(self) -> float | None: ...
+
+
 class ScalerFacts(Protocol):
     """What the scaler tells of itself; instants are monotonic seconds, None where there was none yet."""
 
@@ -43,16 +63,24 @@ class ScalerFacts(Protocol):
     def last_error(self) -> str | None: ...
     @property
     def decisions(self) -> Iterable[DecisionFacts]: ...
+    @property
+    def troubles(self) -> Iterable[TroubleFacts]: ...
+    @property
+    def failing(self) -> list[Failing]: ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class View:
-    """Everything the admin port shows of. `started_at`: monotonic seconds."""
+    """Everything the admin port shows of. `started_at`: monotonic seconds; `needs_restart`: keys whose change
+    waits for one."""
 
     dispatcher: Dispatcher
     scaler: ScalerFacts
+    actions: Actions
+    health: Health
     clock: Clock
     started_at: float
+    needs_restart: tuple[str, ...] = ()
 
 
 def status(view: View) -> dict[str, object]:
@@ -63,6 +91,18 @@ def status(view: View) -> dict[str, object]:
     return {
         "version": proxy.__version__,
         "uptime_secs": round(now - view.started_at, 3),
+        "health": {
+            "state": view.health.state,
+            "reasons": [
+                {"code": reason.code, "detail": reason.detail, "since": utc(reason.since)}
+                for reason in view.health.reasons
+            ],
+        },
+        "held": {
+            "scaling": _hold(view.actions.scaling_hold, view.clock),
+            "dispatch": _hold(view.actions.dispatch_hold, view.clock),
+        },
+        "needs_restart": list(view.needs_restart),
         "queue": {
             "length": len(dispatcher.line),
             "oldest_wait_secs": round(dispatcher.line.oldest_wait(now), 3),
@@ -84,6 +124,33 @@ def status(view: View) -> dict[str, object]:
                 for made in scaler.decisions
             ],
         },
+        "provider_errors": [
+            {
+                "at": utc(trouble.at),
+                "operation": trouble.operation,
+                "detail": trouble.detail,
+                "count": trouble.count,
+                "mended_at": utc(trouble.mended_at),
+            }
+            for trouble in scaler.troubles
+        ],
+        "actions": actions_json(view.actions, view.clock, _ACTIONS_SHOWN),
+    }
+
+
+def actions_json(actions: Actions, clock: Clock, limit: int | None = None) -> list[dict[str, object]]:
+    """The JSON of `/api/actions`, newest first."""
+    return [action_json(done, clock) for done in islice(actions.journal, limit)]
+
+
+def action_json(done: Action, clock: Clock) -> dict[str, object]:
+    return {
+        "at": clock.utc(done.at),
+        "by": _by(done.who),
+        "client": done.who.client,
+        "action": done.action,
+        "target": done.target,
+        "result": done.result,
     }
 
 
@@ -101,6 +168,8 @@ def change_mark(view: View) -> tuple[object, ...]:
         scaler.last_scale_up_at,
         scaler.last_scale_down_at,
         scaler.last_error,
+        tuple(reason.code for reason in view.health.reasons),
+        view.actions.count,
     )
 
 
@@ -125,12 +194,22 @@ def _node(node: Node, clock: Clock) -> dict[str, object]:
         "name": node.name,
         "url": node.url,
         "state": str(node.state),
+        "will_drain": node.is_retiring,
         "created_at": clock.utc(node.created_at),
         "ready_at": clock.utc(node.ready_at),
         "last_processed_at": clock.utc(node.last_processed_at),
         "served": node.served,
         "last_probe": _probe(node.last_probe, clock),
     }
+
+
+def _hold(hold: Hold | None, clock: Clock) -> dict[str, object] | None:
+    return None if hold is None else {"by": _by(hold.who), "at": clock.utc(hold.at)}
+
+
+def _by(who: Who) -> str:
+    """Nobody need give a name; then the address tells most."""
+    return who.name or who.client
 
 
 def _probe(probe: Probe | None, clock: Clock) -> dict[str, object] | None:

@@ -28,6 +28,11 @@ _SCALING_KEYS = {
     "scale_up_request",
     "scaling_policy",
 }
+_TOGETHER = (
+    ("tls_cert_file", "tls_key_file"),
+    ("tls_key_file", "tls_cert_file"),
+    ("alert_webhook_token", "alert_webhook"),
+)
 _ANY_HOSTS = ("0.0.0.0", "::", "*")
 
 
@@ -54,7 +59,7 @@ def contradictions(config: Config) -> Iterator[Fault]:
     elif config.admin_token is None and not config.admin_open and not is_loopback(config.admin_host):
         message = 'expected a loopback address such as 127.0.0.1, or an admin_token, or "admin_open": true'
         yield Fault(("admin_host",), message, config.admin_host)
-    for given, lacking in (("tls_cert_file", "tls_key_file"), ("tls_key_file", "tls_cert_file")):
+    for given, lacking in _TOGETHER:
         if getattr(config, given) is not None and getattr(config, lacking) is None:
             yield Fault((lacking,), f"required, since {given} is given")
     if config.proxy_protocol and config.tls_cert_file is not None:

@@ -24,7 +24,8 @@ from pydantic import (
 
 _YEAR_SECS = 31_536_000
 _PEBIBYTE = 2**50
-_SECRET_WORDS = ("token", "password", "secret", "credential", "api_key", "apikey")
+# A webhook's address often is the secret: whoever knows it may post (Slack, Teams, Feishu).
+_SECRET_WORDS = ("token", "password", "secret", "credential", "api_key", "apikey", "alert_webhook")
 
 
 def is_secret(key: str) -> bool:
@@ -95,6 +96,14 @@ def _secret(value: SecretStr) -> SecretStr:
     return value
 
 
+def _hook(value: SecretStr) -> SecretStr:
+    address, _, query = value.get_secret_value().partition("?")
+    base_url(address)
+    if "#" in query or " " in query or not query.isascii() or not query.isprintable():
+        raise ValueError("expected an address without a fragment, of plain ASCII letters")
+    return value
+
+
 def _target(value: str) -> str:
     if not value.startswith("/"):
         raise ValueError('expected a path that begins with "/"')
@@ -115,6 +124,7 @@ Interval = Annotated[float, Strict(), Field(gt=0, le=_YEAR_SECS, allow_inf_nan=F
 FilePath = Annotated[Path, BeforeValidator(_path)]
 Network = Annotated[IPv4Network | IPv6Network, BeforeValidator(_network), WithJsonSchema({"type": "string"})]
 Secret = Annotated[SecretStr, AfterValidator(_secret)]
+HookUrl = Annotated[SecretStr, AfterValidator(_hook)]
 BaseUrl = Annotated[str, AfterValidator(base_url)]
 Origin = Annotated[str, AfterValidator(_origin)]
 Target = Annotated[str, AfterValidator(_target)]

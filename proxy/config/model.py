@@ -18,6 +18,7 @@ from proxy.config.kinds import (
     Count,
     FilePath,
     Flag,
+    HookUrl,
     Interval,
     ListenPort,
     Network,
@@ -103,6 +104,17 @@ class Config(Section):
     )
     admin_open: Flag = Field(
         default=False, description="Lets an admin port that is not loopback go without token."
+    )
+
+    # Health
+    degraded_wait_secs: Seconds = Field(
+        default=600, description="When the oldest request has waited longer, the proxy is degraded; 0: never."
+    )
+    alert_webhook: HookUrl | None = Field(
+        default=None, description="Address that each change of health is posted to as JSON."
+    )
+    alert_webhook_token: Secret | None = Field(
+        default=None, description="Sent with it as Authorization: Bearer."
     )
 
     # Nodes

@@ -1,7 +1,7 @@
 """Who goes where: the line, the nodes, and the one function that pairs them.
 
-Always, when a call returns: no idle node while anything waits; a busy node has exactly one lease that is not
-returned, or settles; `joined == len(line) + running + served + left`.
+Always, when a call returns: no idle node while anything waits, unless held; a busy node has exactly one lease
+that is not returned, or settles; `joined == len(line) + running + served + left`.
 
 Every method is synchronous, is told the time (`now`, in any one unit) and pairs before it returns: what a
 change makes possible happens in the same turn of the event loop. `grant` is called inside and may call back.
@@ -40,7 +40,7 @@ class Dispatcher:
 
     `grant(ticket, lease)` sends the request and must not raise; `on_cold()` is told of a ticket that joins
     while there is no node and none starting. `capacity`: the most tickets that may wait; it may change at
-    any time.
+    any time. `is_held`: nothing is started; what runs goes on, what waits keeps its place and its time limit.
 
     Counts since the start: `joined`, `refused` (line full), `served` (runs that are over, however they
     ended), `left` (tickets over without a run: the client left, or the time was up). `running`: leases not
@@ -54,6 +54,7 @@ class Dispatcher:
         "_on_cold",
         "_runs",
         "capacity",
+        "is_held",
         "joined",
         "left",
         "line",
@@ -73,6 +74,7 @@ class Dispatcher:
         self.line = Line()
         self.nodes = Nodes()
         self.capacity = capacity
+        self.is_held = False
         self.joined = self.served = self.left = self.refused = self.running = 0
         self._grant = grant
         self._on_cold = on_cold
@@ -85,7 +87,7 @@ class Dispatcher:
     def join(self, ticket: Ticket, now: float) -> None:
         """Put a new ticket at the tail. Raises `errors.LineFull` when as many wait as may."""
         nodes = self.nodes
-        if len(self.line) >= self.capacity and nodes.next_idle is None:
+        if len(self.line) >= self.capacity and (nodes.next_idle is None or self.is_held):
             self.refused += 1
             raise LineFull(f"{len(self.line)} requests are waiting", retry_after_secs=self.estimate(now))
         self.line.join(ticket, now)
@@ -117,6 +119,14 @@ class Dispatcher:
         nodes = len(self.nodes) - self.nodes.count(DRAINING)
         ahead = len(self.line) + self.running
         return max(1, ceil(ahead * self._mean_run / max(nodes, 1)))
+
+    def hold(self) -> None:
+        """Start nothing until `resume`."""
+        self.is_held = True
+
+    def resume(self, now: float) -> None:
+        self.is_held = False
+        self._pair(now)
 
     # leases
 
@@ -203,6 +213,19 @@ class Dispatcher:
         """It will be destroyed: nothing is sent to it any more. Raises IllegalTransition for a busy one."""
         self.nodes.move(node, DRAINING)
 
+    def retire(self, node: Node) -> None:
+        """Drain it, a busy one as soon as its run is over and it has settled."""
+        if node.state is BUSY:
+            node.is_retiring = True
+        else:
+            self.drain(node)
+
+    def restore(self, node: Node, now: float) -> None:
+        """Take `retire` back, for a node that nobody destroys: a drained one must pass its probe first."""
+        node.is_retiring = False
+        if node.state is DRAINING:
+            self._set_unready(node, now, "in use again, not probed yet")
+
     def remove(self, node: Node) -> None:
         """A draining node is destroyed: forget it."""
         self.nodes.move(node, GONE)
@@ -225,7 +248,7 @@ class Dispatcher:
         self._is_pairing = True
         line, nodes = self.line, self.nodes
         try:
-            while line.head is not None and (node := nodes.next_idle) is not None:
+            while not self.is_held and line.head is not None and (node := nodes.next_idle) is not None:
                 nodes.move(node, BUSY)
                 node.busy_since = now
                 self.running += 1
@@ -253,7 +276,7 @@ class Dispatcher:
 
     def _free(self, node: Node, now: float) -> None:
         """Idle again, unless it is to go."""
-        if node.is_lost or node.must_replace:
+        if node.is_lost or node.must_replace or node.is_retiring:
             self._set_unready(node, now, "lost" if node.is_lost else "to be replaced")
             return
         node.settling_since = node.unready_since = node.reason = None
@@ -267,6 +290,9 @@ class Dispatcher:
         node.must_replace = node.must_replace or replace
         if node.is_lost:
             self._forget(node)
+        elif node.is_retiring:
+            node.is_retiring = False
+            self.drain(node)
 
     def _forget(self, node: Node) -> None:
         if node.state is not DRAINING:

@@ -3,6 +3,7 @@
     starting -> idle <-> busy
     idle | busy -> unready -> idle
     idle | unready | starting -> draining -> gone
+    draining -> unready, where nobody destroys it: the operator had taken it out of use
 
 Always: a node changes its state only in `Nodes.move`, which refuses everything else, so a busy node can never
 be drained; the idle nodes, and no others, are in the idle stack, the most recently freed on top; `epoch`
@@ -34,7 +35,7 @@ _LEGAL = {
     IDLE: frozenset({BUSY, UNREADY, DRAINING}),
     BUSY: frozenset({IDLE, UNREADY}),
     UNREADY: frozenset({IDLE, DRAINING}),
-    DRAINING: frozenset({GONE}),
+    DRAINING: frozenset({GONE, UNREADY}),
     GONE: frozenset[NodeState](),
 }
 
@@ -60,8 +61,8 @@ class Node:
     `ready_at`: ready for the first time. `last_processed_at`: end of its last request. `last_used_at`: the
     same, or, having had none, when it became ready. `busy_since`: when its last lease was granted.
     `settling_since`: it has answered but is busy until its probe answers 200 (`node_free_when`). `is_lost`:
-    the provider lists it no longer. `must_replace`: no probe makes it ready again. `reason`: why it is
-    unready.
+    the provider lists it no longer. `must_replace`: no probe makes it ready again. `is_retiring`: it drains
+    when it is not busy any more. `reason`: why it is unready.
     """
 
     __slots__ = (
@@ -73,6 +74,7 @@ class Node:
         "epoch",
         "id",
         "is_lost",
+        "is_retiring",
         "is_running",
         "last_probe",
         "last_processed_at",
@@ -110,6 +112,7 @@ class Node:
         self.epoch = 0
         self.is_lost = False
         self.must_replace = False
+        self.is_retiring = False
         self.last_probe: Probe | None = None
         self._idle_since = 0.0
         self._above: Node | None = None

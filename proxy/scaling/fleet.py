@@ -56,24 +56,19 @@ class Fleet:
         self._on_change = on_change
         self._records: dict[int, Record] = {}
         self._destroyed: dict[str, float] = {}  # ids that the list may still show, and when they went
-        self._troubles = Troubles(stats, clock=clock, random=random)
+        self.troubles = Troubles(stats, clock=clock, random=random)
         self._tasks = Tasks()
         self._counted_at = clock()
 
     @property
-    def last_error(self) -> str | None:
-        """The newest trouble that has not mended yet."""
-        return self._troubles.last_error
-
-    @property
     def can_create(self) -> bool:
         """Whether a create may be sent now: failed creates and failed starts both put it off."""
-        return self.is_known and not self._troubles.delay("create") and not self._troubles.delay("start")
+        return self.is_known and not self.troubles.delay("create") and not self.troubles.delay("start")
 
     def apply(self, config: Config) -> None:
         """A changed configuration may have mended what failed: try again at once."""
         self._config = config
-        self._troubles.forget()
+        self.troubles.forget()
 
     def count_paid(self, now: float) -> None:
         """Add the time since the last call to the paid seconds of every node."""
@@ -93,7 +88,7 @@ class Fleet:
         try:
             listed = await self._provider.create(node.name)
         except ProviderError as error:
-            self._troubles.fail("create", error)
+            self.troubles.fail("create", error)
             # A list that shows the node knows better than the call that failed.
             if not error.may_have_worked and node.id is None:
                 self._remove(record)
@@ -115,6 +110,13 @@ class Fleet:
         elif node.id is not None:
             self._send_destroy(record, node.id)
 
+    def retire(self, node: Node) -> None:
+        """`destroy` it, a busy one when its run is over; where nothing can be destroyed it is out of use then."""
+        if node.state is NodeState.BUSY or not self._provider.can_scale:
+            self._dispatcher.retire(node)  # `tend` destroys what has become draining
+        else:
+            self.destroy(node)
+
     def _send_destroy(self, record: Record, node_id: str) -> None:
         record.call = self._tasks.spawn(self._destroy(record, node_id), f"destroy {record.node.name}")
 
@@ -125,13 +127,13 @@ class Fleet:
                 try:
                     await self._provider.destroy(node_id)
                 except ProviderError as error:
-                    self._troubles.fail("destroy", error, backoff)
+                    self.troubles.fail("destroy", error, backoff)
                     await asyncio.sleep(backoff.delay(self._clock()))
                 else:
                     break
         finally:
             record.call = None
-        self._troubles.succeed("destroy")
+        self.troubles.succeed("destroy")
         self._destroyed[node_id] = self._clock()
         self._remove(record)
 
@@ -156,9 +158,9 @@ class Fleet:
         try:
             listed = await self._provider.list()
         except ProviderError as error:
-            self._troubles.fail("list", error)
+            self.troubles.fail("list", error)
             return
-        self._troubles.succeed("list")
+        self.troubles.succeed("list")
         self._compare(listed, began, self._clock())
         if not self.is_known:
             self.is_known = True
@@ -169,7 +171,7 @@ class Fleet:
     def next_refresh_secs(self) -> float:
         """Until the list should be read again; the first one is waited for, so it is tried again sooner."""
         usual = self._config.node_refresh_interval_secs
-        return max(usual if self.is_known else min(usual, FIRST_SECS), self._troubles.delay("list"))
+        return max(usual if self.is_known else min(usual, FIRST_SECS), self.troubles.delay("list"))
 
     def _compare(self, listed: list[ListedNode], began: float, now: float) -> None:
         by_id = {record.node.id: record for record in self._records.values() if record.node.id is not None}
@@ -212,7 +214,7 @@ class Fleet:
         node, now = record.node, self._clock()
         if node.id is None:  # its create worked, whatever was heard of it
             node.id = item.id
-            self._troubles.succeed("create")
+            self.troubles.succeed("create")
         node.is_running = item.is_running
         node.is_lost = False
         if node.state is NodeState.BUSY:
@@ -231,9 +233,9 @@ class Fleet:
         if record.call:
             record.call.cancel()
         if node.state is NodeState.DRAINING:
-            self._troubles.succeed("destroy")
+            self.troubles.succeed("destroy")
         if node.state is NodeState.STARTING and node.id is not None:
-            self._troubles.fail("start", ProviderError(f"{node.name} was gone before it was ready"))
+            self.troubles.fail("start", ProviderError(f"{node.name} was gone before it was ready"))
         self.count_paid(now)
         self._dispatcher.lost(node, now)
         if node.state is NodeState.GONE:
@@ -242,8 +244,8 @@ class Fleet:
 
     # upkeep
 
-    def tend(self, now: float) -> Iterator[Fault]:
-        """Note what became of the nodes since the last check, and tell which should be replaced."""
+    def tend(self, now: float, *, is_held: bool = False) -> Iterator[Fault]:
+        """Note what became of the nodes since the last check, and tell, unless held, which should be replaced."""
         self.count_paid(now)
         for record in list(self._records.values()):
             node = record.node
@@ -252,7 +254,7 @@ class Fleet:
                 continue
             if node.ready_at is not None and not record.was_ready:
                 record.was_ready = True
-                self._troubles.succeed("start")
+                self.troubles.succeed("start")
                 if not record.is_adopted:
                     self._stats.node_start.observe(node.ready_at - node.created_at)
             self._end_settling(node, now)
@@ -261,9 +263,11 @@ class Fleet:
             if node.state is NodeState.DRAINING:
                 if node.id is not None and record.call is None:
                     self._send_destroy(record, node.id)
-            elif node.state is not NodeState.BUSY and (fault := record.find_fault(self._config, now)):
+            elif node.state is NodeState.BUSY or is_held:
+                continue
+            elif fault := record.find_fault(self._config, now):
                 if node.state is NodeState.STARTING:
-                    self._troubles.fail("start", ProviderError(fault.reason))
+                    self.troubles.fail("start", ProviderError(fault.reason))
                 yield fault
 
     def _end_settling(self, node: Node, now: float) -> None:

@@ -2,7 +2,8 @@
 
 What always holds: a check is synchronous, so nothing changes between what it sees, what the rules decide and
 what the dispatcher is told; what takes time (`Fleet`) runs in tasks. The loop adds no rule of its own: it
-holds the cooldowns, the back-off and the last gate before `max_nodes`.
+holds the cooldowns, the back-off and the last gate before `max_nodes`. While scaling is held it decides nothing;
+what the operator has ordered (`Orders`) goes on.
 """
 
 from __future__ import annotations
@@ -12,15 +13,18 @@ import logging
 import random
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from proxy.config import Config
 from proxy.dispatch.dispatcher import Dispatcher
 from proxy.dispatch.nodes import Node, NodeState
+from proxy.health import Failing
 from proxy.providers.base import Provider
 from proxy.scaling import rules
 from proxy.scaling.fleet import Fleet
+from proxy.scaling.orders import Orders
+from proxy.scaling.troubles import Trouble
 from proxy.stats import Stats
 from proxy.tasks import Tasks
 
@@ -40,7 +44,8 @@ class Decision:
 class ScalingLoop:
     """`clock` is monotonic and the event loop's; `wall` tells Unix seconds, for the age of adopted nodes.
 
-    For the status: `last_check_at`, `last_scale_up_at` and `last_scale_down_at` in the time of `clock`.
+    For the status: `last_check_at`, `last_scale_up_at` and `last_scale_down_at` in the time of `clock`. `orders`
+    takes what the operator wants.
     """
 
     def __init__(
@@ -74,6 +79,14 @@ class ScalingLoop:
             random=random,
             on_change=self.poke,
         )
+        self.orders = Orders(
+            self,
+            self._fleet,
+            dispatcher,
+            lambda: self._config,
+            can_scale=provider.can_scale,
+            clock=clock,
+        )
         self._tasks = Tasks()
         self._check_timer: asyncio.TimerHandle | None = None
         self._refresh_timer: asyncio.TimerHandle | None = None
@@ -83,7 +96,17 @@ class ScalingLoop:
     @property
     def last_error(self) -> str | None:
         """The newest trouble with the provider that has not mended yet."""
-        return self._fleet.last_error
+        return self._fleet.troubles.last_error
+
+    @property
+    def troubles(self) -> Iterable[Trouble]:
+        """The last ones, mended or not, newest first."""
+        return self._fleet.troubles.recent
+
+    @property
+    def failing(self) -> list[Failing]:
+        """What of the provider fails now."""
+        return self._fleet.troubles.failing
 
     @property
     def last_scale_up_at(self) -> float | None:
@@ -136,38 +159,49 @@ class ScalingLoop:
         )
 
     def check(self) -> None:
-        """Replace what is broken, then do what the rules decide."""
+        """Replace what is broken, take orders a step further, then do what the rules decide."""
         now = self.last_check_at = self._clock()
-        for fault in self._fleet.tend(now):
+        is_held = self.orders.is_held
+        for fault in self._fleet.tend(now, is_held=is_held):
             self._fleet.destroy(fault.node)
             self._record(now, "down", 1, fault.cause, fault.reason)
         if not self._provider.can_scale or not self._fleet.is_known:
             return
+        self.orders.tend()
+        if is_held:
+            return
         memory = rules.Memory(self.last_scale_up_at, self.last_scale_down_at)
         for action in rules.decide(self._config.scaling_policy, self.look(now), memory, self._limits(), now):
             if isinstance(action, rules.Up):
-                self._scale_up(action, now)
+                self._scale_up(action)
             else:
-                self._scale_down(action, now)
+                nodes = [self._dispatcher.nodes.get(number) for number in action.numbers]
+                self.retire_nodes([node for node in nodes if node], action.cause, action.reason)
 
-    def _scale_up(self, action: rules.Up, now: float) -> None:
+    def _scale_up(self, action: rules.Up) -> None:
         # The rules count well; that more than `max_nodes` can never be paid is worth a second lock.
         count = min(action.count, self._config.max_nodes - len(self._dispatcher.nodes))
-        if count <= 0 or not self._fleet.can_create:
-            return
+        if count > 0 and self._fleet.can_create:
+            self.add_nodes(count, action.cause, action.reason)
+
+    def add_nodes(self, count: int, cause: str, reason: str) -> list[Node]:
+        """Ask for nodes; what keeps the number is no scale-up, so that no cooldown follows."""
+        now = self._clock()
         nodes = [self._fleet.create(now) for _ in range(count)]
-        if action.cause != "floor":
+        if cause not in ("floor", "replace"):
             self._up_before = self.last_scale_up_at
             self._last_up = (now, nodes)
-        self._record(now, "up", count, action.cause, action.reason)
+        self._record(now, "up", count, cause, reason)
+        return nodes
 
-    def _scale_down(self, action: rules.Down, now: float) -> None:
-        for number in action.numbers:
-            node = self._dispatcher.nodes.get(number)
-            assert node is not None, "seen in this same step"
-            self._fleet.destroy(node)
-        self.last_scale_down_at = now
-        self._record(now, "down", len(action.numbers), action.cause, action.reason)
+    def retire_nodes(self, nodes: Sequence[Node], cause: str, reason: str) -> None:
+        """Let nodes go, busy ones when their runs are over."""
+        now = self._clock()
+        for node in nodes:
+            self._fleet.retire(node)
+        if cause != "replace":
+            self.last_scale_down_at = now
+        self._record(now, "down", len(nodes), cause, reason)
 
     def _record(self, now: float, action: str, count: int, cause: str, reason: str) -> None:
         self.decisions.append(Decision(now, action, count, reason))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 from aiohttp import ClientSession
 
+from proxy.admin.actions import Actions
 from proxy.admin.metrics import new_registry
 from proxy.admin.server import AdminServer
 from proxy.admin.status import View
@@ -16,6 +17,9 @@ from proxy.clock import Clock
 from proxy.config import Config
 from proxy.dispatch.dispatcher import Dispatcher, Lease
 from proxy.dispatch.line import Ticket
+from proxy.dispatch.nodes import Node
+from proxy.errors import UnknownTarget
+from proxy.health import Failing, Health
 from proxy.stats import Stats
 
 
@@ -27,6 +31,15 @@ class Decision:
     reason: str
 
 
+@dataclass(frozen=True)
+class Trouble:
+    at: float
+    operation: str
+    detail: str
+    count: int = 1
+    mended_at: float | None = None
+
+
 @dataclass
 class Scaler:
     last_check_at: float | None = None
@@ -34,6 +47,40 @@ class Scaler:
     last_scale_down_at: float | None = None
     last_error: str | None = None
     decisions: deque[Decision] = field(default_factory=deque)
+    troubles: list[Trouble] = field(default_factory=list)
+    failing: list[Failing] = field(default_factory=list)
+
+
+class NodeOrders:
+    """Keeps what it was told; `refusal` is raised instead where one is set."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, object]] = []
+        self.refusal: Exception | None = None
+
+    def _take(self, order: str, what: object = None) -> str:
+        if self.refusal is not None:
+            raise self.refusal
+        self.told.append((order, what))
+        return f"{order} done"
+
+    def drain(self, node: Node) -> str:
+        return self._take("drain", node.name)
+
+    def replace(self, node: Node) -> str:
+        return self._take("replace", node.name)
+
+    def restore(self, node: Node) -> str:
+        return self._take("restore", node.name)
+
+    def reach(self, count: int) -> str:
+        return self._take("reach", count)
+
+    def hold(self) -> None:
+        self._take("hold")
+
+    def resume(self) -> None:
+        self._take("resume")
 
 
 class Time:
@@ -61,7 +108,12 @@ class Rig:
         self.scaler = Scaler()
         self.stats = Stats()
         self.spool_bytes = 0
-        self.view = View(self.dispatcher, self.scaler, self.clock, started_at=1000.0)
+        self.orders = NodeOrders()
+        self.health = Health()
+        self.actions = Actions(self.dispatcher, self.orders, self._remove, self.clock)
+        self.view = View(
+            self.dispatcher, self.scaler, self.actions, self.health, self.clock, started_at=1000.0
+        )
         self.registry = new_registry(self.view, self.stats, lambda: self.spool_bytes)
         self.is_accepting: Callable[[], bool] = lambda: True
         self.config = Config(admin_port=0)
@@ -69,6 +121,11 @@ class Rig:
 
     def _grant(self, ticket: Ticket, lease: Lease) -> None:
         self.leases.append(lease)
+
+    def _remove(self, request_id: str) -> str:
+        if request_id != "waits":
+            raise UnknownTarget(f"no request {request_id} waits")
+        return "removed"
 
     async def serve(self, **keys: object) -> AdminServer:
         """A started server; `keys` of the configuration but for the port."""

@@ -6,11 +6,15 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from proxy.admin.actions import Who
 from proxy.dispatch.line import Ticket
+from proxy.health import CODES
 from tests.admin.conftest import Rig
 
 CONTRACT = {
     "fifo_proxy_build_info": "gauge",
+    "fifo_proxy_degraded": "gauge",
+    "fifo_proxy_held": "gauge",
     "fifo_proxy_queue_length": "gauge",
     "fifo_proxy_queue_oldest_wait_seconds": "gauge",
     "fifo_proxy_queue_wait_seconds": "histogram",
@@ -62,13 +66,30 @@ def test_label_sets_are_there_with_zero_before_anything_happened() -> None:
         assert scrape.value("resends_total", reason=reason) == 0
     for state in ("starting", "idle", "busy", "unready", "draining"):
         assert scrape.value("nodes", state=state) == 0
-    for reason in ("cold", "wait", "count", "floor"):
+    for code in CODES:
+        assert scrape.value("degraded", reason=code) == 0
+    for what in ("scaling", "dispatch"):
+        assert scrape.value("held", what=what) == 0
+    for reason in ("cold", "wait", "count", "floor", "order", "replace"):
         assert scrape.value("scale_actions_total", direction="up", reason=reason) == 0
-    for reason in ("idle", "unready", "replace", "start_timeout"):
+    for reason in ("idle", "unready", "replace", "start_timeout", "order"):
         assert scrape.value("scale_actions_total", direction="down", reason=reason) == 0
     for operation in ("create", "destroy", "list", "start"):
         assert scrape.value("scale_errors_total", operation=operation) == 0
     assert ("fifo_proxy_nodes", ("state", "gone")) not in scrape.samples
+
+
+def test_what_is_wrong_and_held_is_one() -> None:
+    rig = Rig()
+    rig.health.report("config_refused", "a fault")
+    rig.health.update({"line_full": "4096 wait"}, 1000.0)
+    rig.actions.hold_dispatch(Who("alice", "10.0.0.9"))
+    scrape = Scrape(rig)
+    assert {code for code in CODES if scrape.value("degraded", reason=code)} == {
+        "config_refused",
+        "line_full",
+    }
+    assert (scrape.value("held", what="dispatch"), scrape.value("held", what="scaling")) == (1, 0)
 
 
 def test_the_numbers_put_in_come_out() -> None:

@@ -12,12 +12,21 @@ import pytest
 from aiohttp import ClientResponse, ClientSession
 from prometheus_client.parser import text_string_to_metric_families
 
-from proxy.admin import server as admin_server
+from proxy.admin import events
 from proxy.admin.status import status
 from proxy.dispatch.line import Ticket
 from tests.admin.conftest import Rig
 
-FACTS = ("/metrics", "/api/status", "/api/config", "/api/events", "/api/nothing", "/nothing")
+FACTS = (
+    "/metrics",
+    "/api/status",
+    "/api/config",
+    "/api/queue",
+    "/api/actions",
+    "/api/events",
+    "/api/nothing",
+    "/nothing",
+)
 OPEN = ("/", "/page.js", "/page.css", "/healthz", "/readyz")
 
 
@@ -104,7 +113,7 @@ async def test_unknown_paths_and_methods_are_problems(rig: Rig, http: ClientSess
             404,
             {"type": "about:blank", "title": "Not Found", "status": 404},
         )
-    async with http.post(rig.url("/api/status")) as response:
+    async with http.post(rig.url("/api/status"), json={}) as response:
         assert response.status == 405
         assert response.headers["Allow"] == "GET,HEAD"
         await problem(response)
@@ -239,7 +248,7 @@ async def test_nothing_is_told_while_nothing_changes(rig: Rig, http: ClientSessi
 async def test_followers_are_bounded_and_their_places_given_back(
     rig: Rig, http: ClientSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(admin_server, "MAX_STREAMS", 1)
+    monkeypatch.setattr(events, "MAX_STREAMS", 1)
     await rig.serve()
     async with http.get(rig.url("/api/events")) as response:
         await next_event(response)
@@ -253,8 +262,8 @@ async def test_followers_are_bounded_and_their_places_given_back(
 async def test_a_follower_that_takes_nothing_is_let_go(
     rig: Rig, http: ClientSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(admin_server, "MAX_STREAMS", 1)
-    monkeypatch.setattr(admin_server, "_STALL_SECS", 0.2)
+    monkeypatch.setattr(events, "MAX_STREAMS", 1)
+    monkeypatch.setattr(events, "_STALL_SECS", 0.2)
     server = await rig.serve()
     rig.scaler.last_error = "x" * 8_000_000  # more than the buffers of both ends hold
     with socket.create_connection(("127.0.0.1", server.port)) as client:

@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import json
 
+from proxy.admin.actions import Who
 from proxy.admin.status import change_mark, stats_line, status
 from proxy.dispatch.line import Ticket
 from proxy.dispatch.nodes import Node, Probe
-from tests.admin.conftest import Decision, Rig
+from tests.admin.conftest import Decision, Rig, Trouble
 
 
 def ready_node(rig: Rig, name: str, now: float) -> Node:
@@ -18,6 +19,9 @@ async def test_a_fresh_proxy(rig: Rig) -> None:
     assert status(rig.view) == {
         "version": "1.0.0",
         "uptime_secs": 0.0,
+        "health": {"state": "ok", "reasons": []},
+        "held": {"scaling": None, "dispatch": None},
+        "needs_restart": [],
         "queue": {
             "length": 0,
             "oldest_wait_secs": 0.0,
@@ -36,6 +40,8 @@ async def test_a_fresh_proxy(rig: Rig) -> None:
             "last_error": None,
             "decisions": [],
         },
+        "provider_errors": [],
+        "actions": [],
     }
 
 
@@ -54,11 +60,32 @@ async def test_everything_of_the_contract_as_literal_json(rig: Rig) -> None:
     rig.scaler.last_scale_up_at = 1002.5
     rig.scaler.last_error = "create: the cloud said no"
     rig.scaler.decisions.append(Decision(1002.5, "up", 1, "wait 121.0 s >= 120 s"))
+    rig.scaler.troubles.append(Trouble(1002.5, "create", "the cloud said no", 2, mended_at=1003.0))
+    rig.health.update({"starts_failing": "create: the cloud said no"}, 1002.5)
+    rig.view.needs_restart = ("listen_port",)
+    rig.time.now = 1010.0
+    rig.actions.hold_scaling(Who("alice", "10.0.0.9"))
+    rig.actions.hold_dispatch(Who("", "10.0.0.9"))
     rig.time.now = 1012.5
 
     assert json.loads(json.dumps(status(rig.view))) == {
         "version": "1.0.0",
         "uptime_secs": 12.5,
+        "health": {
+            "state": "degraded",
+            "reasons": [
+                {
+                    "code": "starts_failing",
+                    "detail": "create: the cloud said no",
+                    "since": "2027-01-15T08:00:02.500Z",
+                }
+            ],
+        },
+        "held": {
+            "scaling": {"by": "alice", "at": "2027-01-15T08:00:10.000Z"},
+            "dispatch": {"by": "10.0.0.9", "at": "2027-01-15T08:00:10.000Z"},
+        },
+        "needs_restart": ["listen_port"],
         "queue": {
             "length": 1,
             "oldest_wait_secs": 7.5,
@@ -75,6 +102,7 @@ async def test_everything_of_the_contract_as_literal_json(rig: Rig) -> None:
                 "name": "a",
                 "url": "http://a:80",
                 "state": "busy",
+                "will_drain": False,
                 "created_at": "2027-01-15T08:00:01.000Z",
                 "ready_at": "2027-01-15T08:00:01.000Z",
                 "last_processed_at": "2027-01-15T08:00:04.000Z",
@@ -86,6 +114,7 @@ async def test_everything_of_the_contract_as_literal_json(rig: Rig) -> None:
                 "name": "b",
                 "url": None,
                 "state": "starting",
+                "will_drain": False,
                 "created_at": "2027-01-15T08:00:02.500Z",
                 "ready_at": None,
                 "last_processed_at": None,
@@ -107,6 +136,33 @@ async def test_everything_of_the_contract_as_literal_json(rig: Rig) -> None:
                 }
             ],
         },
+        "provider_errors": [
+            {
+                "at": "2027-01-15T08:00:02.500Z",
+                "operation": "create",
+                "detail": "the cloud said no",
+                "count": 2,
+                "mended_at": "2027-01-15T08:00:03.000Z",
+            }
+        ],
+        "actions": [
+            {
+                "at": "2027-01-15T08:00:10.000Z",
+                "by": "10.0.0.9",
+                "client": "10.0.0.9",
+                "action": "hold_dispatch",
+                "target": "",
+                "result": "nothing is started until dispatch is resumed; 1 running go on",
+            },
+            {
+                "at": "2027-01-15T08:00:10.000Z",
+                "by": "alice",
+                "client": "10.0.0.9",
+                "action": "hold_scaling",
+                "target": "",
+                "result": "nothing is created or destroyed until scaling is resumed",
+            },
+        ],
     }
 
 
@@ -125,6 +181,10 @@ async def test_the_mark_changes_with_what_happens_and_not_with_time(rig: Rig) ->
     rig.dispatcher.release(rig.leases[0], 1062.0)
     marks.append(change_mark(rig.view))
     rig.scaler.last_error = "list: no answer"
+    marks.append(change_mark(rig.view))
+    rig.health.update({"provider_failing": "list: no answer"}, 1063.0)
+    marks.append(change_mark(rig.view))
+    rig.actions.hold_scaling(Who("", "10.0.0.9"))
     marks.append(change_mark(rig.view))
     assert len(set(marks)) == len(marks)
 

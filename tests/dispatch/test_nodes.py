@@ -18,6 +18,7 @@ LEGAL = {
     (S.UNREADY, S.IDLE),
     (S.UNREADY, S.DRAINING),
     (S.DRAINING, S.GONE),
+    (S.DRAINING, S.UNREADY),
 }
 WAY_TO: dict[NodeState, list[NodeState]] = {
     S.STARTING: [],

@@ -1,6 +1,6 @@
 """The promises of dispatch on random ways: order, one lease for each node, no idle node while anything
-waits, a busy node never drained, a ticket that left never granted, one that comes back at its place, every
-ticket accounted for.
+waits unless dispatch is held, nothing started while it is, a busy node never drained, a retired one never used
+again, a ticket that left never granted, one that comes back at its place, every ticket accounted for.
 
 The model knows only who waits and who holds a lease; every grant is judged when it is made.
 """
@@ -34,6 +34,8 @@ class DispatchPromises(RuleBasedStateMachine):
         self.leases: dict[Node, Lease] = {}  # the model of who uses what
         self.over: list[Ticket] = []
         self.returned: list[Lease] = []
+        self.is_held = False
+        self.retired: set[Node] = set()  # and not restored
         self.inside: str | None = None  # what the next grant does before it returns
         self.dispatcher = Dispatcher(capacity=CAPACITY, grant=self.grant, on_cold=self.on_cold)
 
@@ -44,6 +46,8 @@ class DispatchPromises(RuleBasedStateMachine):
         assert lease.node.state is S.BUSY
         assert lease.node.settling_since is None
         assert not lease.node.is_lost
+        assert not self.is_held, "started while held"
+        assert lease.node not in self.retired
         self.leases[lease.node] = lease
         inside, self.inside = self.inside, None
         if inside == "join":
@@ -91,7 +95,7 @@ class DispatchPromises(RuleBasedStateMachine):
         nodes = list(self.dispatcher.nodes)
         is_cold = all(node.state is S.DRAINING for node in nodes)
         cold = self.cold
-        if len(self.waiting) >= CAPACITY and self.dispatcher.nodes.next_idle is None:
+        if len(self.waiting) >= CAPACITY and (self.is_held or self.dispatcher.nodes.next_idle is None):
             with pytest.raises(LineFull):
                 self.dispatcher.join(ticket, self.now)
             return
@@ -126,6 +130,39 @@ class DispatchPromises(RuleBasedStateMachine):
         assert not self.dispatcher.leave(self.over[pick % len(self.over)])
         with pytest.raises(LeaseReturned):
             self.dispatcher.release(self.returned[pick % len(self.returned)], self.now)
+
+    @rule()
+    def hold_or_resume(self) -> None:
+        self.is_held = not self.is_held
+        if self.is_held:
+            self.dispatcher.hold()
+        else:
+            self.dispatcher.resume(self.now)
+
+    @precondition(lambda self: len(self.dispatcher.nodes) > 0)
+    @rule(pick=picks)
+    def retire(self, pick: int) -> None:
+        node = self.node(pick)
+        if node.state is S.DRAINING:
+            with pytest.raises(IllegalTransition):
+                self.dispatcher.retire(node)
+            return
+        before = node.state
+        self.dispatcher.retire(node)
+        self.retired.add(node)
+        assert node.state is (S.BUSY if before is S.BUSY else S.DRAINING)
+
+    @precondition(lambda self: any(not node.must_replace for node in self.retired))
+    @rule(pick=picks)
+    def restore(self, pick: int) -> None:
+        retired = sorted((n for n in self.retired if not n.must_replace), key=lambda node: node.number)
+        node = retired[pick % len(retired)]
+        before = node.state
+        self.retired.remove(node)
+        if before is S.GONE:
+            return
+        self.dispatcher.restore(node, self.now)
+        assert node.state is (S.BUSY if before is S.BUSY else S.UNREADY)
 
     @rule(inside=st.sampled_from(("join", "leave", "free", "unused", "unready", "settle", "rejoin")))
     def the_next_grant_calls_back(self, inside: str) -> None:
@@ -211,7 +248,13 @@ class DispatchPromises(RuleBasedStateMachine):
 
     @invariant()
     def no_idle_node_while_anything_waits(self) -> None:
-        assert not (self.waiting and self.dispatcher.nodes.count(S.IDLE))
+        assert self.is_held or not (self.waiting and self.dispatcher.nodes.count(S.IDLE))
+
+    @invariant()
+    def a_retired_node_only_ends_its_run(self) -> None:
+        for node in self.retired:
+            assert node.state in (S.BUSY, S.DRAINING, S.GONE)
+            assert node.is_retiring == (node.state is S.BUSY)
 
     @invariant()
     def a_busy_node_has_one_lease_or_settles(self) -> None:
