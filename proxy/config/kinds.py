@@ -24,7 +24,8 @@ from pydantic import (
 
 _YEAR_SECS = 31_536_000
 _PEBIBYTE = 2**50
-_SECRET_WORDS = ("token", "password", "secret", "credential", "api_key", "apikey")
+_SQLITE = "sqlite:///"
+_SECRET_WORDS = ("database_url", "token", "password", "secret", "credential", "api_key", "apikey")
 
 
 def is_secret(key: str) -> bool:
@@ -95,6 +96,28 @@ def _secret(value: SecretStr) -> SecretStr:
     return value
 
 
+def sqlite_path(url: str) -> Path | None:
+    """The file that a `database_url` names: `sqlite:///jobs.db`, `sqlite:////var/lib/jobs.db`; None for PostgreSQL's."""
+    return Path(url.removeprefix(_SQLITE)) if url.startswith(_SQLITE) else None
+
+
+def _database_url(value: SecretStr) -> SecretStr:
+    url = value.get_secret_value()
+    expected = "expected sqlite:///PATH or postgresql://USER:PASSWORD@HOST/DATABASE, or null for none"
+    if url.startswith("sqlite:"):
+        path = url.removeprefix(_SQLITE)
+        is_fine = url.startswith(_SQLITE) and path.strip("/ ") and not path.endswith("/") and "\0" not in path
+    else:
+        try:
+            parts = urlsplit(url)
+            is_fine = parts.scheme in ("postgresql", "postgres") and parts.port != 0
+        except ValueError:
+            is_fine = False
+    if not is_fine:
+        raise ValueError(expected)
+    return value
+
+
 def _target(value: str) -> str:
     if not value.startswith("/"):
         raise ValueError('expected a path that begins with "/"')
@@ -115,6 +138,7 @@ Interval = Annotated[float, Strict(), Field(gt=0, le=_YEAR_SECS, allow_inf_nan=F
 FilePath = Annotated[Path, BeforeValidator(_path)]
 Network = Annotated[IPv4Network | IPv6Network, BeforeValidator(_network), WithJsonSchema({"type": "string"})]
 Secret = Annotated[SecretStr, AfterValidator(_secret)]
+DatabaseUrl = Annotated[SecretStr, AfterValidator(_database_url)]
 BaseUrl = Annotated[str, AfterValidator(base_url)]
 Origin = Annotated[str, AfterValidator(_origin)]
 Target = Annotated[str, AfterValidator(_target)]
