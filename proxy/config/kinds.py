@@ -97,7 +97,7 @@ def _secret(value: SecretStr) -> SecretStr:
 
 
 def sqlite_path(url: str) -> Path | None:
-    """The file that a `database_url` names: `sqlite:///jobs.db`, `sqlite:////var/lib/jobs.db`; None for PostgreSQL's."""
+    """The file of an URL such as `sqlite:///jobs.db` or `sqlite:////var/lib/jobs.db`; None for PostgreSQL's."""
     return Path(url.removeprefix(_SQLITE)) if url.startswith(_SQLITE) else None
 
 

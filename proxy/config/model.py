@@ -213,7 +213,7 @@ class Config(Section):
     )
     job_inline_bytes: Annotated[Bytes, Field(le=16 * 2**20)] = Field(
         default=65536,
-        description="Largest body stored in its job's row; larger ones in files beside SQLite, in pieces in PostgreSQL.",
+        description="Largest body stored in its job's row; larger: in files beside SQLite, in pieces in PostgreSQL.",
     )
     max_stored_bytes: Bytes = Field(
         default=10 * 2**30,
