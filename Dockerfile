@@ -9,14 +9,16 @@ WORKDIR /src
 COPY pyproject.toml README.md LICENSE ./
 COPY proxy proxy
 RUN python -m venv --without-pip /opt/fifo-proxy \
- && pip --python /opt/fifo-proxy/bin/python install --no-cache-dir --disable-pip-version-check .
+ && pip --python /opt/fifo-proxy/bin/python install --no-cache-dir --disable-pip-version-check '.[postgres]'
 
 FROM ${BASE}
 # 1000 is also the first user of most machines: a configuration readable by its owner only can then be mounted.
 RUN useradd --uid 1000 --no-create-home --home-dir /app --shell /usr/sbin/nologin fifo
 COPY --from=build /opt/fifo-proxy /opt/fifo-proxy
-WORKDIR /app
-COPY config.json ./
+COPY config.json /app/
+# Where a relative path leads, that of the jobs' database by default: give it a volume and accepted jobs survive.
+RUN mkdir --mode 700 /data && chown 1000:1000 /data
+WORKDIR /data
 ENV PATH=/opt/fifo-proxy/bin:$PATH \
     FIFO_PROXY_CONFIG=/app/config.json
 USER 1000:1000

@@ -162,3 +162,33 @@ class NotPossibleNow(OrderRefused):
     """The target is not in a state for it, or a limit is in the way."""
 
     status = 409
+
+
+class IdempotencyConflict(RequestError):
+    """The key was used before, for another request."""
+
+    status, title, proxy_status = 422, "Unprocessable Content", "http_request_error"
+
+
+class BodyGone(RequestError):
+    """What was stored has been kept long enough."""
+
+    status, title, proxy_status = 410, "Gone", "http_request_error"
+
+
+class StoreUnavailable(RequestError):
+    """The jobs' database is down, slow or full; `outcome` is `unknown` where what was asked may have been done."""
+
+    status, title, proxy_status = 503, "Service Unavailable", "proxy_internal_error"
+
+
+class StoreFull(StoreUnavailable):
+    """No room: `max_stored_bytes`, or the disk."""
+
+
+class StoreUnusable(FifoProxyError):
+    """The jobs' database cannot be used as it is; trying again is of no use."""
+
+
+class LeaseLost(FifoProxyError):
+    """The job is another's by now, or over: nothing may be sent or written for it."""

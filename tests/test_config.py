@@ -90,6 +90,10 @@ def test_defaults_are_those_of_the_design() -> None:
         "log_format": "text",
         "log_level": "info",
         "scaling_policy": "threshold",
+        "database_timeout_secs": 5,
+        "job_retention_secs": 86400,
+        "job_inline_bytes": 65536,
+        "max_stored_bytes": 10 * 2**30,
         "proxy_protocol": False,
         "trusted_proxies": (),
     }

@@ -25,7 +25,10 @@ from pydantic import (
 _YEAR_SECS = 31_536_000
 _PEBIBYTE = 2**50
 # A webhook's address often is the secret: whoever knows it may post (Slack, Teams, Feishu).
-_SECRET_WORDS = ("token", "password", "secret", "credential", "api_key", "apikey", "alert_webhook")
+_SECRET_WORDS = (
+    "token", "password", "secret", "credential", "api_key", "apikey", "alert_webhook", "database_url",
+)  # fmt: skip
+_SQLITE = "sqlite:///"
 
 
 def is_secret(key: str) -> bool:
@@ -104,6 +107,28 @@ def _hook(value: SecretStr) -> SecretStr:
     return value
 
 
+def sqlite_path(url: str) -> Path | None:
+    """The file of an URL such as `sqlite:///jobs.db` or `sqlite:////var/lib/jobs.db`; None for PostgreSQL's."""
+    return Path(url.removeprefix(_SQLITE)) if url.startswith(_SQLITE) else None
+
+
+def _database_url(value: SecretStr) -> SecretStr:
+    url = value.get_secret_value()
+    expected = "expected sqlite:///PATH or postgresql://USER:PASSWORD@HOST/DATABASE, or null for none"
+    if url.startswith("sqlite:"):
+        path = url.removeprefix(_SQLITE)
+        is_fine = url.startswith(_SQLITE) and path.strip("/ ") and not path.endswith("/") and "\0" not in path
+    else:
+        try:
+            parts = urlsplit(url)
+            is_fine = parts.scheme in ("postgresql", "postgres") and parts.port != 0
+        except ValueError:
+            is_fine = False
+    if not is_fine:
+        raise ValueError(expected)
+    return value
+
+
 def _target(value: str) -> str:
     if not value.startswith("/"):
         raise ValueError('expected a path that begins with "/"')
@@ -125,6 +150,7 @@ FilePath = Annotated[Path, BeforeValidator(_path)]
 Network = Annotated[IPv4Network | IPv6Network, BeforeValidator(_network), WithJsonSchema({"type": "string"})]
 Secret = Annotated[SecretStr, AfterValidator(_secret)]
 HookUrl = Annotated[SecretStr, AfterValidator(_hook)]
+DatabaseUrl = Annotated[SecretStr, AfterValidator(_database_url)]
 BaseUrl = Annotated[str, AfterValidator(base_url)]
 Origin = Annotated[str, AfterValidator(_origin)]
 Target = Annotated[str, AfterValidator(_target)]

@@ -16,6 +16,7 @@ from proxy.config.kinds import (
     BaseUrl,
     Bytes,
     Count,
+    DatabaseUrl,
     FilePath,
     Flag,
     HookUrl,
@@ -202,6 +203,33 @@ class Config(Section):
     )
     max_spool_bytes: Bytes = Field(
         default=10 * 2**30, description="Largest total of those files; past it requests are answered 503."
+    )
+    # What survives: jobs
+    database_url: DatabaseUrl | None = Field(
+        default=SecretStr("sqlite:///jobs.db"),
+        description="Where jobs are stored: sqlite:///PATH (one process), or postgresql://USER:PASSWORD@HOST/DATABASE "
+        "(several replicas); null: there are no jobs.",
+    )
+    database_timeout_secs: Interval = Field(
+        default=5,
+        description="Time that the jobs' database has for a call; past it new jobs are answered 503.",
+    )
+    replica_name: Text | None = Field(
+        default=None,
+        description="Name of this proxy among those that share the database, the same after a restart; null: from host "
+        "name and port.",
+    )
+    job_retention_secs: Interval = Field(
+        default=86400,
+        description="Time that a finished job's result is kept; for as long again it is answered 410, then 404.",
+    )
+    job_inline_bytes: Annotated[Bytes, Field(le=16 * 2**20)] = Field(
+        default=65536,
+        description="Largest body stored in its job's row; larger: in files beside SQLite, in pieces in PostgreSQL.",
+    )
+    max_stored_bytes: Bytes = Field(
+        default=10 * 2**30,
+        description="Largest total of the stored bodies; past it new jobs are answered 503, results are still stored.",
     )
     drain_timeout_secs: Seconds = Field(
         default=30, description="Time that running and waiting requests have to finish when the proxy stops."
