@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 
 from proxy import __version__
+from proxy.cli_operate import admin_options, dispatch, node, queue, scaling
 
 config_option = click.option(
     "--config",
@@ -81,15 +82,12 @@ def schema() -> None:
     click.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
 
 
+for group in (node, queue, scaling, dispatch):
+    main.add_command(group)
+
+
 @main.command()
-@click.option(
-    "--admin",
-    metavar="URL",
-    default="http://127.0.0.1:8081",
-    show_default=True,
-    help="Address of the admin port.",
-)
-@click.option("--token", envvar="FIFO_PROXY_ADMIN_TOKEN", show_envvar=True, help="Token of the admin port.")
+@admin_options
 @click.option("--json", "as_json", is_flag=True, help="Print the status as JSON, one line each time.")
 @click.option("--watch", is_flag=True, help="Go on until interrupted.")
 @click.option(
@@ -101,14 +99,19 @@ def schema() -> None:
     help="Time between two looks with --watch.",
 )
 def status(admin: str, token: str | None, as_json: bool, watch: bool, every: float) -> None:
-    """Show the line, the nodes and the last scaling decisions of a running proxy."""
-    from proxy.status_view import StatusUnavailable, show
+    """Show what is wrong, the line, the nodes and what was decided and ordered in a running proxy.
+
+    Exit code 1: it is degraded, or cannot be reached.
+    """
+    from proxy.admin_client import AdminUnavailable
+    from proxy.status_view import show
 
     try:
-        show(admin, token, as_json=as_json, every_secs=every if watch else None)
-    except StatusUnavailable as error:
+        is_well = show(admin, token, as_json=as_json, every_secs=every if watch else None)
+    except AdminUnavailable as error:
         click.echo(f"fifo-proxy: {error}", err=True)
         sys.exit(1)
+    sys.exit(0 if is_well else 1)
 
 
 @main.command()

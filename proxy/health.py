@@ -127,11 +127,9 @@ def _machine(facts: Facts) -> dict[str, str]:
     if full:
         found["disk_nearly_full"] = "; ".join(full)
     if facts.stalls:
-        times = "once" if len(facts.stalls) == 1 else f"{len(facts.stalls)} times"
-        longest = (
-            f"for {max(facts.stalls):.1f} s" if len(facts.stalls) == 1 else f"up to {max(facts.stalls):.1f} s"
-        )
-        found["event_loop_stalled"] = f"everything stood still {times} in the last minute, {longest}"
+        times, longest = len(facts.stalls), max(facts.stalls)
+        how = f"once for {longest:.1f} s" if times == 1 else f"{times} times for up to {longest:.1f} s"
+        found["event_loop_stalled"] = f"everything stood still {how} in the last minute"
     return found
 
 

@@ -1,136 +1,196 @@
-"""`fifo-proxy status`: asks the admin port for `/api/status` and draws the line, the nodes and the decisions.
+"""`fifo-proxy status`: asks the admin port what is so and draws it for a terminal of 80 columns or more.
 
-What a node or a cloud said is shown as plain text, never as markup. Once shown, a watched proxy may go away
-for a while: the view says so and goes on.
+First what is wrong and held, then the line, the nodes, what the scaler did, what the provider said and what was
+ordered. Whatever a node, a cloud or a client said is shown as plain text, never as markup or control codes. Once
+shown, a watched proxy may go away for a while: the view says so and goes on.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-import httpx
+from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from proxy.errors import FifoProxyError
+from proxy.admin_client import AdminClient, AdminUnavailable
 
 _STATE_STYLES = {"idle": "green", "busy": "cyan", "starting": "yellow", "unready": "red", "draining": "dim"}
-_DECISIONS_SHOWN = 10
+_SHOWN = 5  # of waits, decisions, provider errors and actions each
 
 
-class StatusUnavailable(FifoProxyError):
-    """There is no status to show; the message is one line for the user."""
+def show(admin: str, token: str | None, *, as_json: bool, every_secs: float | None) -> bool:
+    """Print the status once, or each `every_secs` seconds until interrupted; AdminUnavailable.
 
-
-def show(admin: str, token: str | None, *, as_json: bool, every_secs: float | None) -> None:
-    """Print the status once, or each `every_secs` seconds until interrupted; StatusUnavailable."""
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    Returns whether the proxy was well when last looked at.
+    """
     console = Console()
-    with httpx.Client(headers=headers, timeout=5, trust_env=False) as client:
+    with AdminClient(admin, token) as client:
         first = fetch(client, admin)
+        last: dict[str, Any] | AdminUnavailable = first
         if every_secs is None:
             _print(console, first, as_json)
-            return
+            return _is_well(first)
         try:
             if as_json:
                 _print(console, first, as_json)
-                for seen in _looks(client, admin, every_secs):
-                    _print(console, seen if isinstance(seen, dict) else {"error": str(seen)}, as_json)
+                for last in _looks(client, admin, every_secs):
+                    _print(console, last if isinstance(last, dict) else {"error": str(last)}, as_json)
             else:
                 with Live(render(first), console=console, auto_refresh=False) as live:
-                    for seen in _looks(client, admin, every_secs):
-                        shown = render(seen) if isinstance(seen, dict) else Text(str(seen), style="red")
+                    for last in _looks(client, admin, every_secs):
+                        shown = render(last) if isinstance(last, dict) else Text(str(last), style="red")
                         live.update(shown, refresh=True)
         except KeyboardInterrupt:
-            return
+            pass
+        return isinstance(last, dict) and _is_well(last)
 
 
-def fetch(client: httpx.Client, admin: str) -> dict[str, Any]:
-    """The body of `/api/status` (DESIGN 1.5); StatusUnavailable says why there is none."""
-    url = f"{admin.rstrip('/')}/api/status"
-    try:
-        response = client.get(url)
-    except (httpx.InvalidURL, httpx.UnsupportedProtocol):
-        raise StatusUnavailable(f"{admin} is no address such as http://127.0.0.1:8081") from None
-    except httpx.HTTPError as error:
-        raise StatusUnavailable(
-            f"cannot reach the admin port at {admin}: {error or type(error).__name__}"
-        ) from None
-    if response.status_code in (401, 403):
-        raise StatusUnavailable(f"{admin} demands the right admin token: --token or FIFO_PROXY_ADMIN_TOKEN")
-    if response.status_code != 200:
-        raise StatusUnavailable(f"{url} answered {response.status_code}; is it the admin port?")
-    try:
-        body = response.json()
-    except ValueError:
-        body = None
-    if not isinstance(body, dict) or not {"queue", "nodes", "scaler"} <= body.keys():
-        raise StatusUnavailable(f"{url} gave no status; is it the admin port?")
-    return body
+def fetch(client: AdminClient, admin: str) -> dict[str, Any]:
+    """The body of `/api/status` (DESIGN 1.5), and under `waiting` the oldest that wait; AdminUnavailable says why
+    there is none."""
+    status = client.get("/api/status")
+    if not isinstance(status, dict) or not {"queue", "nodes", "scaler", "health"} <= status.keys():
+        raise AdminUnavailable(f"{admin.rstrip('/')}/api/status gave no status; is it the admin port?")
+    waiting = client.get(f"/api/queue?limit={_SHOWN}")
+    return status | {"waiting": waiting["waiting"]}
 
 
 def render(status: dict[str, Any]) -> RenderableType:
-    """The status as tables."""
-    queue, nodes, scaler = status["queue"], status["nodes"], status["scaler"]
-    head = Text(f"fifo-proxy {status['version']}, up {_duration(status['uptime_secs'])}", style="bold")
-    cells = {
-        "waiting": f"{queue['length']} of {queue['capacity']}",
-        "oldest waits": _duration(queue["oldest_wait_secs"]),
-        **{key: str(queue[key]) for key in ("running", "joined", "served", "left", "refused")},
-    }
-    line = Table(*cells, title="Line", title_justify="left")
-    line.add_row(*cells.values())
-    parts: list[RenderableType] = [head, line, _nodes_table(nodes), _decisions_table(scaler["decisions"])]
-    if scaler["last_error"]:
-        parts.append(Text(f"last error of the scaler: {scaler['last_error']}", style="red"))
+    """The status, a part below the other; parts that have nothing to tell are left out."""
+    queue, scaler = status["queue"], status["scaler"]
+    parts: list[RenderableType] = [*_health(status), _line(queue)]
+    if status["waiting"]:
+        parts.append(_waiting(status["waiting"]))
+    parts += [_nodes(status["nodes"]), _decisions(scaler["decisions"])]
+    if status["provider_errors"]:
+        parts.append(_provider_errors(status["provider_errors"][:_SHOWN]))
+    if status["actions"]:
+        parts.append(_actions(status["actions"][:_SHOWN]))
     return Group(*parts)
 
 
-def _nodes_table(nodes: list[dict[str, Any]]) -> Table:
-    table = Table(
-        "name", "state", "served", "last request", "last probe", "url", title="Nodes", title_justify="left"
-    )
+def show_queue(queue: dict[str, Any]) -> None:
+    """Print what `/api/queue` told."""
+    waiting = queue["waiting"]
+    if waiting:
+        Console().print(_waiting(waiting))
+    more = queue["length"] - len(waiting)
+    print(f"{queue['length']} waiting" + (f", {more} of them not shown" if more else ""))
+
+
+def _health(status: dict[str, Any]) -> Iterator[RenderableType]:
+    health = status["health"]
+    is_well = health["state"] == "ok"
+    head = Text(f"fifo-proxy {status['version']}, up {_duration(status['uptime_secs'])}: ", style="bold")
+    yield head.append(health["state"], style="bold green" if is_well else "bold red")
+    if not is_well:
+        table = _table("Since (UTC)", "Wrong", "What")
+        for reason in health["reasons"]:
+            table.add_row(
+                _clock(reason["since"]), Text(reason["code"], style="red"), _plain(reason["detail"])
+            )
+        yield table
+    for what, hold in status["held"].items():
+        if hold is not None:
+            yield _plain(f"{what} is held by {hold['by']} since {_clock(hold['at'])}", style="yellow")
+    if status["needs_restart"]:
+        yield _plain(
+            f"changed, but only after a restart: {', '.join(status['needs_restart'])}", style="yellow"
+        )
+
+
+def _line(queue: dict[str, Any]) -> RenderableType:
+    head = Text(f"{queue['length']} of {queue['capacity']} waiting", style="bold")
+    if queue["length"]:
+        head.append(f", the oldest for {_duration(queue['oldest_wait_secs'])}")
+    head.append(f"; {queue['running']} running")
+    counts = ", ".join(f"{queue[key]} {key}" for key in ("joined", "served", "left", "refused"))
+    return Group("", head, Text(f"since the start: {counts}", style="dim"))
+
+
+def _waiting(waiting: list[dict[str, Any]]) -> Table:
+    table = _table("#", "Waits", "Request", "Bytes", "Client", "Id")
+    for one in waiting:
+        table.add_row(
+            str(one["place"]),
+            _duration(one["age_secs"]),
+            _plain(f"{one['method']} {one['path']}"),
+            str(one["size_bytes"]),
+            _plain(one["client"]),
+            _plain(one["request_id"]),
+        )
+    return table
+
+
+def _nodes(nodes: list[dict[str, Any]]) -> RenderableType:
+    if not nodes:
+        return Text("\nno node")
+    table = _table("Node", "State", "Served", "Last used", "Last probe")
     for node in nodes:
         probe = node["last_probe"] or {}
-        outcome = probe.get("error") or probe.get("status") or "-"
+        outcome = probe.get("error") or probe.get("status") or ""
+        state = f"{node['state']}, then drained" if node["will_drain"] else node["state"]
         table.add_row(
-            Text(node["name"], overflow="fold"),
-            Text(node["state"], style=_STATE_STYLES.get(node["state"], "")),
+            _plain(f"{node['name']}").append(f"\n{node['url']}" if node["url"] else "", style="dim"),
+            Text(state, style=_STATE_STYLES.get(node["state"], "")),
             str(node["served"]),
-            Text(_clock(node["last_processed_at"])),
-            Text(f"{outcome} {_clock(probe.get('at'))}" if probe else "-"),
-            Text(node["url"] or "-", overflow="fold"),
+            _clock(node["last_processed_at"]),
+            _plain(f"{_clock(probe['at'])} {outcome}" if probe else "-"),
         )
-    if not nodes:
-        table.add_row("none", *[""] * 5)
     return table
 
 
-def _decisions_table(decisions: list[dict[str, Any]]) -> Table:
-    table = Table(
-        "at (UTC)", "action", "count", "reason", title="Last scaling decisions", title_justify="left"
-    )
-    for decision in sorted(decisions, key=lambda decision: str(decision["at"]))[-_DECISIONS_SHOWN:]:
-        cells = (_clock(decision["at"]), decision["action"], str(decision["count"]), decision["reason"])
-        table.add_row(*(Text(cell, overflow="fold") for cell in cells))
+def _decisions(decisions: list[dict[str, Any]]) -> RenderableType:
     if not decisions:
-        table.add_row("none", "", "", "")
+        return Text("\nno scaling decision yet")
+    table = _table("At (UTC)", "Scaled", "Why")
+    for decision in sorted(decisions, key=lambda decision: str(decision["at"]))[-_SHOWN:]:
+        scaled = f"{decision['action']} by {decision['count']}"
+        table.add_row(_clock(decision["at"]), scaled, _plain(decision["reason"]))
     return table
 
 
-def _looks(
-    client: httpx.Client, admin: str, every_secs: float
-) -> Iterator[dict[str, Any] | StatusUnavailable]:
+def _provider_errors(errors: Iterable[dict[str, Any]]) -> Table:
+    table = _table("Last (UTC)", "Times", "Provider error")
+    for error in errors:
+        told = _plain(
+            f"{error['operation']}: {error['detail']}", style="dim" if error["mended_at"] else "red"
+        )
+        if error["mended_at"]:
+            told.append(f" (mended {_clock(error['mended_at'])})")
+        table.add_row(_clock(error["at"]), str(error["count"]), told)
+    return table
+
+
+def _actions(actions: Iterable[dict[str, Any]]) -> Table:
+    table = _table("At (UTC)", "By", "Ordered", "What came of it")
+    for action in actions:
+        ordered = f"{action['action'].replace('_', ' ')} {action['target']}"
+        cells = (action["by"], ordered, action["result"])
+        table.add_row(_clock(action["at"]), *map(_plain, cells))
+    return table
+
+
+def _table(*heads: str) -> Table:
+    return Table(*heads, box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim")
+
+
+def _is_well(status: dict[str, Any]) -> bool:
+    return bool(status["health"]["state"] == "ok")
+
+
+def _looks(client: AdminClient, admin: str, every_secs: float) -> Iterator[dict[str, Any] | AdminUnavailable]:
     while True:
         time.sleep(every_secs)
         try:
             yield fetch(client, admin)
-        except StatusUnavailable as error:
+        except AdminUnavailable as error:
             yield error
 
 
@@ -139,6 +199,12 @@ def _print(console: Console, status: dict[str, Any], as_json: bool) -> None:
         print(json.dumps(status, ensure_ascii=False), flush=True)
     else:
         console.print(render(status))
+
+
+def _plain(text: str, style: str = "") -> Text:
+    """Text of others: what could steer a terminal is shown instead of done."""
+    shown = text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    return Text(shown, style=style, overflow="fold")
 
 
 def _clock(moment: str | None) -> str:

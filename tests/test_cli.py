@@ -22,6 +22,9 @@ from proxy.errors import ConfigError
 STATUS: dict[str, Any] = {
     "version": "1.0.0",
     "uptime_secs": 3725.0,
+    "health": {"state": "ok", "reasons": []},
+    "held": {"scaling": None, "dispatch": {"by": "alice", "at": "2026-12-01T08:02:00.000Z"}},
+    "needs_restart": ["listen_port"],
     "queue": {
         "length": 7,
         "oldest_wait_secs": 61.5,
@@ -38,6 +41,7 @@ STATUS: dict[str, Any] = {
             "name": "pool-[red]3f9a",
             "url": "http://10.0.0.1:3000",
             "state": "busy",
+            "will_drain": True,
             "created_at": "2026-12-01T08:00:00Z",
             "ready_at": "2026-12-01T08:01:00Z",
             "last_processed_at": "2026-12-01T08:02:03Z",
@@ -49,6 +53,7 @@ STATUS: dict[str, Any] = {
             "name": "pool-b",
             "url": None,
             "state": "starting",
+            "will_drain": False,
             "created_at": "2026-12-01T08:00:00Z",
             "ready_at": None,
             "last_processed_at": None,
@@ -65,6 +70,45 @@ STATUS: dict[str, Any] = {
             {"at": "2026-12-01T08:01:02Z", "action": "up", "count": 1, "reason": "wait 121 s >= 120 s"}
         ],
     },
+    "provider_errors": [
+        {
+            "at": "2026-12-01T08:01:03Z",
+            "operation": "create",
+            "detail": "C010: no \x1b[2Jstock",
+            "count": 3,
+            "mended_at": None,
+        }
+    ],
+    "actions": [
+        {
+            "at": "2026-12-01T08:02:00Z",
+            "by": "alice",
+            "client": "10.0.0.9",
+            "action": "hold_dispatch",
+            "target": "",
+            "result": "nothing is started until dispatch is resumed; 1 running go on",
+        }
+    ],
+}
+QUEUE: dict[str, Any] = {
+    "length": 7,
+    "waiting": [
+        {
+            "place": 1,
+            "request_id": "r-1",
+            "method": "POST",
+            "path": "/v1/[b]images",
+            "age_secs": 61.5,
+            "size_bytes": 2048,
+            "client": "10.0.0.9",
+        }
+    ],
+}
+DEGRADED = {
+    "state": "degraded",
+    "reasons": [
+        {"code": "token_refused", "detail": "list: 401 bad key", "since": "2026-12-01T08:00:01.000Z"}
+    ],
 }
 
 
@@ -80,18 +124,32 @@ def run(*args: str, env: dict[str, str] | None = None) -> Result:
 
 
 class AdminPort:
-    """An admin port that gives its `answers` in turn, the last one again and again; 401 without its token."""
+    """An admin port that gives its `answers` for the status in turn, the last one again and again, and `ordered`
+    for every order; 401 without its token."""
 
     def __init__(self) -> None:
         self.answers: list[tuple[int, bytes]] = [(200, json.dumps(STATUS).encode())]
+        self.ordered: tuple[int, bytes] = (200, b"{}")
         self.token: str | None = None
         self.targets: list[str] = []
+        self.orders: list[tuple[str, dict[str, Any]]] = []
         port = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
+                if self.path.startswith("/api/queue"):
+                    self._answer(200, json.dumps(QUEUE).encode())
+                    return
                 port.targets.append(self.path)
-                status, body = port.answers.pop(0) if len(port.answers) > 1 else port.answers[0]
+                self._answer(*(port.answers.pop(0) if len(port.answers) > 1 else port.answers[0]))
+
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                assert self.headers["Content-Type"] == "application/json"
+                port.orders.append((self.path, body))
+                self._answer(*port.ordered)
+
+            def _answer(self, status: int, body: bytes) -> None:
                 if port.token and self.headers["Authorization"] != f"Bearer {port.token}":
                     status = 401
                 self.send_response(status)
@@ -203,33 +261,48 @@ def test_schema_is_json() -> None:
     assert "max_nodes" in json.loads(result.stdout)["properties"]
 
 
-def test_status_shows_line_nodes_and_decisions(admin: AdminPort) -> None:
-    result = run("status", "--admin", admin.url + "/")
-    assert result.exit_code == 0
+def test_status_shows_everything_within_80_columns(admin: AdminPort) -> None:
+    admin.answers = [(200, json.dumps(STATUS | {"health": DEGRADED}).encode())]
+    result = run("status", "--admin", admin.url + "/", env={"COLUMNS": "80"})
+    assert result.exit_code == 1
     assert admin.targets == ["/api/status"]
+    assert max(map(len, result.stdout.splitlines())) <= 80
     text = " ".join(result.stdout.split())
     for shown in (
-        "1 h 2 min",
-        "7 of 4096",
-        "1 min 1 s",
-        "busy",
+        "up 1 h 2 min: degraded",
+        "08:00:01 token_refused list: 401 bad key",
+        "dispatch is held by alice since 08:02:00",
+        "only after a restart: listen_port",
+        "7 of 4096 waiting, the oldest for 1 min 1 s; 1 running",
+        "1 1 min 1 s POST /v1/[b]images 2048 10.0.0.9 r-1",
+        "busy, then drained",
+        "http://10.0.0.1:3000",
         "08:02:03",
-        "wait 121 s >= 120 s",
-        "create: C010",
+        "up by 1 wait 121 s >= 120 s",
+        "3 create: C010: no \\x1b[2Jstock",
+        "alice hold dispatch",
     ):
         assert shown in text
     assert "[red]" in text  # what a node is called is no markup
+    assert text.index("degraded") < text.index("4096") < text.index("busy")
 
 
-def test_status_of_an_empty_house(admin: AdminPort) -> None:
+def test_status_of_an_empty_house(admin: AdminPort, monkeypatch: pytest.MonkeyPatch) -> None:
     scaler = STATUS["scaler"] | {"decisions": [], "last_error": None}
-    admin.answers = [(200, json.dumps(STATUS | {"nodes": [], "scaler": scaler}).encode())]
+    empty = STATUS | {"nodes": [], "scaler": scaler, "provider_errors": [], "actions": []}
+    admin.answers = [(200, json.dumps(empty).encode())]
     result = run("status", "--admin", admin.url)
-    assert (result.exit_code, result.stdout.count("none")) == (0, 2)
+    assert result.exit_code == 0
+    assert "no node" in result.stdout
+    assert "no scaling decision yet" in result.stdout
 
 
 def test_status_as_json_is_what_the_port_said(admin: AdminPort) -> None:
-    assert json.loads(run("status", "--admin", admin.url, "--json").stdout) == STATUS
+    result = run("status", "--admin", admin.url, "--json")
+    assert (result.exit_code, json.loads(result.stdout)) == (0, STATUS | {"waiting": QUEUE["waiting"]})
+    admin.answers = [(200, json.dumps(STATUS | {"health": DEGRADED}).encode())]
+    result = run("status", "--admin", admin.url, "--json")
+    assert (result.exit_code, json.loads(result.stdout)["health"]) == (1, DEGRADED)
 
 
 @pytest.mark.parametrize("as_json", [True, False])
@@ -252,7 +325,8 @@ def test_watching_survives_a_restart(
     assert (result.exit_code, naps, len(admin.targets)) == (0, [0.5] * 3, 3)
     if as_json:
         seen = [json.loads(line) for line in result.stdout.splitlines()]
-        assert (seen[0], list(seen[1]), seen[2]) == (STATUS, ["error"], STATUS)
+        whole = STATUS | {"waiting": QUEUE["waiting"]}
+        assert (seen[0], list(seen[1]), seen[2]) == (whole, ["error"], whole)
 
 
 def test_status_sends_the_token(admin: AdminPort) -> None:
@@ -277,3 +351,67 @@ def test_status_that_cannot_be_reached_is_1(url: str) -> None:
     result = run("status", "--admin", url)
     assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (1, "", 1)
     assert url in result.stderr
+
+
+# orders
+
+
+@pytest.mark.parametrize(
+    ("args", "path", "body"),
+    [
+        (("node", "drain", "n-1"), "/api/nodes/n-1/drain", {}),
+        (("node", "replace", "[::1]:80"), "/api/nodes/%5B%3A%3A1%5D%3A80/replace", {}),
+        (("node", "resume", "n/1"), "/api/nodes/n%2F1/resume", {}),
+        (("queue", "remove", "r-1"), "/api/queue/r-1/remove", {}),
+        (("scaling", "hold"), "/api/scaling/hold", {}),
+        (("scaling", "resume"), "/api/scaling/resume", {}),
+        (("scaling", "set", "4"), "/api/scaling/nodes", {"count": 4}),
+        (("dispatch", "hold"), "/api/dispatch/hold", {}),
+        (("dispatch", "resume"), "/api/dispatch/resume", {}),
+    ],
+)
+def test_an_order_is_given_and_its_result_printed(
+    admin: AdminPort, args: tuple[str, ...], path: str, body: dict[str, Any]
+) -> None:
+    admin.token = "sesame"
+    admin.ordered = (200, json.dumps({"action": "drain_node", "target": "n-1", "result": "done"}).encode())
+    result = run(*args, "--admin", admin.url, "--token", "sesame", "--by", "alice")
+    assert (result.exit_code, result.stdout) == (0, "drain node n-1: done\n")
+    assert admin.orders == [(path, body | {"by": "alice"})]
+
+
+def test_an_order_without_a_name_has_that_of_the_user(admin: AdminPort) -> None:
+    admin.ordered = (200, json.dumps(STATUS["actions"][0]).encode())
+    result = run("dispatch", "hold", "--admin", admin.url, env={"LOGNAME": "bob"})
+    assert result.stdout.startswith("hold dispatch: nothing is started")
+    assert admin.orders == [("/api/dispatch/hold", {"by": "bob"})]
+
+
+@pytest.mark.parametrize("code", [400, 404, 409])
+def test_an_order_that_is_refused_is_1_and_says_why(admin: AdminPort, code: int) -> None:
+    admin.ordered = (code, b'{"detail": "it is drained already"}')
+    result = run("node", "drain", "n-1", "--admin", admin.url)
+    assert (result.exit_code, result.stdout, result.stderr) == (1, "", "fifo-proxy: it is drained already\n")
+
+
+def test_an_order_needs_the_token(admin: AdminPort) -> None:
+    admin.token = "sesame"
+    result = run("scaling", "hold", "--admin", admin.url, env={"FIFO_PROXY_ADMIN_TOKEN": "wrong"})
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "FIFO_PROXY_ADMIN_TOKEN" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "args", [("scaling", "set", "-1"), ("scaling", "set", "x"), ("node", "drain"), ("node", "x")]
+)
+def test_an_order_that_makes_no_sense_is_2(args: tuple[str, ...]) -> None:
+    assert run(*args).exit_code == 2
+
+
+def test_the_queue_as_a_table_and_as_json(admin: AdminPort) -> None:
+    result = run("queue", "list", "--admin", admin.url)
+    text = " ".join(result.stdout.split())
+    assert "1 1 min 1 s POST /v1/[b]images 2048 10.0.0.9 r-1" in text
+    assert text.endswith("7 waiting, 6 of them not shown")
+    assert json.loads(run("queue", "list", "--admin", admin.url, "--json").stdout) == QUEUE
+    assert run("queue", "list", "--admin", "http://127.0.0.1:1").exit_code == 1
