@@ -26,12 +26,16 @@ class ProxyProcess:
         self._process: asyncio.subprocess.Process | None = None
         self.write()
 
-    def write(self, **changes: Any) -> None:
-        """Write the configuration file anew."""
+    def write(self, *, in_place: bool = False, **changes: Any) -> None:
+        """Write the configuration file anew: another file of that name, or the same one `in_place`."""
         self._settings |= changes
         ports = {"listen_host": "127.0.0.1", "listen_port": self.port, "admin_port": self.admin_port}
+        text = json.dumps(self._settings | ports)
+        if in_place:
+            self.write_text(text)
+            return
         fresh = self._path.with_suffix(".new")
-        fresh.write_text(json.dumps(self._settings | ports))
+        fresh.write_text(text)
         fresh.replace(self._path)  # never half of a file
 
     def write_text(self, text: str) -> None:
@@ -76,6 +80,15 @@ class ProxyProcess:
         """`/api/status`."""
         status: dict[str, Any] = (await self._get("/api/status")).json()
         return status
+
+    async def has_config(self, **keys: Any) -> None:
+        """Return once it goes by these values."""
+
+        async def is_so() -> bool:
+            config = (await self._get("/api/config")).json()
+            return all(config[key] == value for key, value in keys.items())
+
+        await until(is_so, f"configured: {keys}")
 
     async def states(self) -> list[str]:
         """Of its nodes, sorted."""

@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
+from tests.fakes import tiny_node
 from tests.fakes.demo_nodes import DEMO_NODE, stats_of
 from tests.fakes.proxy_here import QUICK
 from tests.fakes.proxy_process import ProxyProcess
 from tests.fakes.suanli_cloud import SuanliCloud
 from tests.fakes.wire_client import WireClient
 from tests.flows.test_scaling_flows import REQUEST, TOKEN
-from tests.providers.waiting import is_alive, until_dead
+from tests.providers.waiting import is_alive, until, until_dead
 
 pytestmark = pytest.mark.slow  # processes take their time to start
 
@@ -149,6 +150,7 @@ async def test_reload_keeps_everything(make_proxy: MakeProxy) -> None:
     assert (await running).status == 200
     await proxy.has_states("idle", "idle")
     assert "spool_dir changes only with a restart" in proxy.log
+    assert (await proxy.status())["needs_restart"] == ["spool_dir"]
 
 
 async def test_bad_reload_keeps_the_old_configuration(make_proxy: MakeProxy) -> None:
@@ -161,9 +163,16 @@ async def test_bad_reload_keeps_the_old_configuration(make_proxy: MakeProxy) -> 
     proxy.signal(signal.SIGHUP)
     await proxy.logs("not reloaded")
     assert "min_nodes" in proxy.log, "a near name is told"
+    health = (await proxy.status())["health"]
+    assert [(reason["code"], "min_nodez" in reason["detail"]) for reason in health["reasons"]] == [
+        ("config_refused", True)
+    ]
     assert (await running).status == 200
     assert (await proxy.ask("/after")).status == 200
     assert await proxy.states() == ["idle"]
+    proxy.write()
+    await proxy.logs("configuration reloaded")
+    assert (await proxy.status())["health"]["state"] == "ok"
 
 
 async def test_changed_file_is_noticed_without_a_signal(make_proxy: MakeProxy) -> None:
@@ -172,3 +181,56 @@ async def test_changed_file_is_noticed_without_a_signal(make_proxy: MakeProxy) -
     await proxy.has_states("idle")
     proxy.write(min_nodes=2)
     await proxy.has_states("idle", "idle")
+
+
+async def test_tuned_under_load_it_loses_nothing(make_proxy: MakeProxy, tmp_path: Path) -> None:
+    """Thresholds up and down, by signal, by a replaced and by a rewritten file, and a bad one in between, while clients
+    never pause: each request is answered 200 and was run by exactly one node."""
+    journal = tmp_path / "journal"
+    engine = {
+        "kind": "process",
+        "command": ["{python}", tiny_node.__file__, "{port}", str(journal), "0.01"],
+    }
+    proxy = make_proxy(provider=engine, min_nodes=1, max_nodes=1, idle_shutdown_secs=0.2)
+    await proxy.start()
+    await proxy.has_states("idle")
+    sent: list[str] = []
+    is_over = asyncio.Event()
+
+    async def client(number: int) -> list[int]:
+        answers: list[int] = []
+        while not is_over.is_set():
+            sent.append(f"/{number}/{len(answers)}")
+            answers.append((await proxy.ask(sent[-1], method="POST")).status)
+        return answers
+
+    async def has_nodes(count: int) -> None:
+        async def is_so() -> bool:
+            states = await proxy.states()
+            return len(states) == count and "starting" not in states and "draining" not in states
+
+        await until(is_so, f"{count} nodes serve")
+
+    clients = [asyncio.create_task(client(number)) for number in range(6)]
+    proxy.write(min_nodes=3, max_nodes=3)
+    proxy.signal(signal.SIGHUP)
+    await has_nodes(3)
+    proxy.write_text('{"min_nodez": 2}')
+    await proxy.logs("not reloaded")
+    assert (await proxy.status())["health"]["reasons"][0]["code"] == "config_refused"
+    proxy.write(in_place=True, min_nodes=1, max_nodes=4, queue_scale_count_threshold=1)
+    await proxy.has_config(max_nodes=4)
+    await has_nodes(4)
+    proxy.write(scaling_policy="per_request", max_queue_length=50, run_timeout_secs=60)
+    await proxy.has_config(max_queue_length=50)
+    for threshold in range(5):
+        proxy.write(queue_scale_wait_secs=threshold, in_place=bool(threshold % 2))
+        proxy.signal(signal.SIGHUP)
+        await proxy.has_config(queue_scale_wait_secs=threshold)
+    assert (await proxy.status())["health"]["state"] == "ok"
+    is_over.set()
+    answers = [status for answered in await asyncio.gather(*clients) for status in answered]
+    assert set(answers) == {200}
+    assert len(answers) == len(sent) > 100
+    assert sorted(journal.read_text().split()) == sorted(sent)
+    await has_nodes(1)  # and down again, by the thresholds of now
