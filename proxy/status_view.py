@@ -63,16 +63,15 @@ def fetch(client: AdminClient, admin: str) -> dict[str, Any]:
 
 def render(status: dict[str, Any]) -> RenderableType:
     """The status, a part below the other; parts that have nothing to tell are left out."""
-    queue, scaler = status["queue"], status["scaler"]
-    parts: list[RenderableType] = [*_health(status), _line(queue)]
+    parts: list[RenderableType] = [*_health(status), _line(status["queue"])]
     if status["waiting"]:
         parts.append(_waiting(status["waiting"]))
-    parts += [_nodes(status["nodes"]), _decisions(scaler["decisions"])]
+    parts += [_nodes(status["nodes"]), _decisions(status["scaler"]["decisions"])]
     if status["provider_errors"]:
         parts.append(_provider_errors(status["provider_errors"][:_SHOWN]))
     if status["actions"]:
         parts.append(_actions(status["actions"][:_SHOWN]))
-    return Group(*parts)
+    return Group(*(line for part in parts for line in (part, "")))
 
 
 def show_queue(queue: dict[str, Any]) -> None:
@@ -88,7 +87,15 @@ def _health(status: dict[str, Any]) -> Iterator[RenderableType]:
     health = status["health"]
     is_well = health["state"] == "ok"
     head = Text(f"fifo-proxy {status['version']}, up {_duration(status['uptime_secs'])}: ", style="bold")
-    yield head.append(health["state"], style="bold green" if is_well else "bold red")
+    head.append(health["state"], style="bold green" if is_well else "bold red")
+    for what, hold in status["held"].items():
+        if hold is not None:
+            told = f"{what} is held by {hold['by']} since {_clock(hold['at'])}"
+            head.append("\n").append_text(_plain(told, style="yellow"))
+    if status["needs_restart"]:
+        changed = ", ".join(status["needs_restart"])
+        head.append("\n").append_text(_plain(f"changed, but only after a restart: {changed}", style="yellow"))
+    yield head
     if not is_well:
         table = _table("Since (UTC)", "Wrong", "What")
         for reason in health["reasons"]:
@@ -96,13 +103,6 @@ def _health(status: dict[str, Any]) -> Iterator[RenderableType]:
                 _clock(reason["since"]), Text(reason["code"], style="red"), _plain(reason["detail"])
             )
         yield table
-    for what, hold in status["held"].items():
-        if hold is not None:
-            yield _plain(f"{what} is held by {hold['by']} since {_clock(hold['at'])}", style="yellow")
-    if status["needs_restart"]:
-        yield _plain(
-            f"changed, but only after a restart: {', '.join(status['needs_restart'])}", style="yellow"
-        )
 
 
 def _line(queue: dict[str, Any]) -> RenderableType:
@@ -111,7 +111,7 @@ def _line(queue: dict[str, Any]) -> RenderableType:
         head.append(f", the oldest for {_duration(queue['oldest_wait_secs'])}")
     head.append(f"; {queue['running']} running")
     counts = ", ".join(f"{queue[key]} {key}" for key in ("joined", "served", "left", "refused"))
-    return Group("", head, Text(f"since the start: {counts}", style="dim"))
+    return Group(head, Text(f"since the start: {counts}", style="dim"))
 
 
 def _waiting(waiting: list[dict[str, Any]]) -> Table:
@@ -130,12 +130,13 @@ def _waiting(waiting: list[dict[str, Any]]) -> Table:
 
 def _nodes(nodes: list[dict[str, Any]]) -> RenderableType:
     if not nodes:
-        return Text("\nno node")
+        return Text("no node")
     table = _table("Node", "State", "Served", "Last used", "Last probe")
     for node in nodes:
         probe = node["last_probe"] or {}
-        outcome = probe.get("error") or probe.get("status") or ""
-        state = f"{node['state']}, then drained" if node["will_drain"] else node["state"]
+        is_wrong = node["state"] == "unready" and node["reason"]
+        outcome = node["reason"] if is_wrong else probe.get("error") or probe.get("status") or ""
+        state = f"{node['state']} (drains)" if node["will_drain"] else node["state"]
         table.add_row(
             _plain(f"{node['name']}").append(f"\n{node['url']}" if node["url"] else "", style="dim"),
             Text(state, style=_STATE_STYLES.get(node["state"], "")),
@@ -148,7 +149,7 @@ def _nodes(nodes: list[dict[str, Any]]) -> RenderableType:
 
 def _decisions(decisions: list[dict[str, Any]]) -> RenderableType:
     if not decisions:
-        return Text("\nno scaling decision yet")
+        return Text("no scaling decision yet")
     table = _table("At (UTC)", "Scaled", "Why")
     for decision in sorted(decisions, key=lambda decision: str(decision["at"]))[-_SHOWN:]:
         scaled = f"{decision['action']} by {decision['count']}"
@@ -178,7 +179,7 @@ def _actions(actions: Iterable[dict[str, Any]]) -> Table:
 
 
 def _table(*heads: str) -> Table:
-    return Table(*heads, box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim")
+    return Table(*heads, box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="dim")
 
 
 def _is_well(status: dict[str, Any]) -> bool:

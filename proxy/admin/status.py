@@ -194,6 +194,7 @@ def _node(node: Node, clock: Clock) -> dict[str, object]:
         "name": node.name,
         "url": node.url,
         "state": str(node.state),
+        "reason": node.reason,
         "will_drain": node.is_retiring,
         "created_at": clock.utc(node.created_at),
         "ready_at": clock.utc(node.ready_at),
