@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import sys
 from ipaddress import ip_network
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from proxy.config import Config, ProcessConfig, StaticConfig, SuanliConfig, parse
+from proxy.config import Config, ProcessConfig, StaticConfig, SuanliConfig, effective, parse
 from proxy.errors import ConfigError
 
 REQUEST: dict[str, Any] = {
@@ -172,6 +173,7 @@ def test_a_mistake_is_one_line(changes: dict[str, Any], expected: str) -> None:
         ({"admin_token": ""}, 'admin_token = "": expected a token that is not empty, or null for none'),
         ({"tls_cert_file": __file__}, "tls_key_file: required, since tls_cert_file is given"),
         ({"tls_key_file": __file__}, "tls_cert_file: required, since tls_key_file is given"),
+        ({"alert_webhook_token": "x"}, "alert_webhook: required, since alert_webhook_token is given"),
         (
             {"tls_key_file": __file__, "tls_cert_file": __file__, "proxy_protocol": True},
             "proxy_protocol = true: expected false, since tls_cert_file is given: a balancer sends its header "
@@ -334,3 +336,33 @@ def test_other_warnings() -> None:
     assert parse(SUANLI | {"openapi_base_url": "http://127.0.0.1:9/"}).warnings == ()
     (warning,) = parse(SUANLI | {"openapi_base_url": "http://api.example"}).warnings
     assert warning.startswith("openapi_base_url: http sends the token")
+
+
+@pytest.mark.parametrize(
+    "address", ["https://hooks.example/T0/B0/s3cret", "https://hooks.example/robot?access_token=s3cret"]
+)
+def test_the_address_of_alerts_is_a_secret(address: str) -> None:
+    config = parse(STATIC | {"alert_webhook": address, "alert_webhook_token": "s3cret"})
+    assert config.alert_webhook is not None
+    assert config.alert_webhook.get_secret_value() == address
+    assert "s3cret" not in json.dumps(effective(config)) + repr(config)
+    assert config.warnings == ()
+    (warning,) = parse(STATIC | {"alert_webhook": address.replace("https", "http")}).warnings
+    assert warning.startswith("alert_webhook: http sends it readable")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "s3cret",
+        "ftp://host/s3cret",
+        "https://user:s3cret@host/",
+        "https://host/s3cret#x",
+        "https://host/?s3cret\n",
+        1,
+    ],
+)
+def test_a_bad_address_of_alerts_is_told_without_it(address: object) -> None:
+    (fault,) = faults(STATIC | {"alert_webhook": address})
+    assert fault.startswith("alert_webhook = ***: expected a")
+    assert "s3cret" not in fault

@@ -22,7 +22,7 @@ import httpx
 
 from proxy.clock import Clock
 from proxy.config import Config
-from proxy.health import Health
+from proxy.health import Health, Reason
 from proxy.tasks import Tasks
 
 log = logging.getLogger(__name__)
@@ -69,6 +69,7 @@ class Alerts:
         self._proxy_name = proxy_name
         self._timeout_secs = timeout_secs
         self._damper = Damper()
+        self._seen: dict[str, Reason] = {}  # as they were last; one that ends is told for five seconds more
         self._waiting: deque[dict[str, Any]] = deque(maxlen=_MOST_WAITING)
         self._sender: asyncio.Task[None] | None = None
         self._tasks = Tasks()
@@ -81,12 +82,13 @@ class Alerts:
             self._health.clear("alert_undelivered")
             return
         # That alerts do not get through would be told once they do.
-        reasons = [reason for reason in self._health.reasons if reason.code != "alert_undelivered"]
-        change = self._damper.observe({reason.code for reason in reasons}, self._clock.now())
+        reasons = {r.code: r for r in self._health.reasons if r.code != "alert_undelivered"}
+        self._seen |= reasons
+        change = self._damper.observe(reasons.keys(), self._clock.now())
         if change is None:
             return
         added, cleared = change
-        told = [reason for reason in reasons if reason.code in self._damper.told]
+        told = [reason for code, reason in self._seen.items() if code in self._damper.told]
         if len(self._waiting) == _MOST_WAITING:
             log.error("%d alerts wait for alert_webhook: the oldest is dropped", _MOST_WAITING)
         self._waiting.append(

@@ -142,10 +142,15 @@ def cautions(config: Config) -> Iterator[str]:
     if isinstance(config.provider, StaticConfig):
         for key in sorted(_SCALING_KEYS & config.model_fields_set):
             yield f"{key}: has no effect, static nodes are never scaled"
-    if isinstance(config.provider, SuanliConfig):
-        url = urlsplit(config.provider.openapi_base_url)
-        if url.scheme == "http" and not is_loopback(url.hostname or ""):
-            yield "openapi_base_url: http sends the token readable by everybody on the way; expected https"
+    if isinstance(config.provider, SuanliConfig) and _is_readable(config.provider.openapi_base_url):
+        yield "openapi_base_url: http sends the token readable by everybody on the way; expected https"
+    if config.alert_webhook is not None and _is_readable(config.alert_webhook.get_secret_value()):
+        yield "alert_webhook: http sends it readable by everybody on the way; expected https"
+
+
+def _is_readable(address: str) -> bool:
+    url = urlsplit(address)
+    return url.scheme == "http" and not is_loopback(url.hostname or "")
 
 
 def _passed_on(section: OpenSection, path: tuple[str | int, ...]) -> Iterator[str]:

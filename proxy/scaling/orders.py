@@ -125,10 +125,13 @@ class Orders:
             return f"{len(leaving)} drained" + (f", {busy} of them after their runs" if busy else "") + binds
         room = config.max_nodes - len(self._dispatcher.nodes)
         missing = wished - len(staying)
-        if missing and not room:
-            raise NotPossibleNow(f"{config.max_nodes} nodes exist, some of them draining (max_nodes)")
         if not missing:
             return f"there are {wished} already{binds}"
+        if room <= 0:
+            paid = len(self._dispatcher.nodes)
+            raise NotPossibleNow(
+                f"{paid} nodes exist, some of them draining; max_nodes is {config.max_nodes}"
+            )
         self._fleet.troubles.forget()
         made = self._act.add_nodes(min(missing, room), "order", reason)
         short = f"; no room for {missing - room} more until others have gone" if missing > room else ""

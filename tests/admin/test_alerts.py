@@ -3,60 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
-from aiohttp import web
 
 from proxy.admin import alerts as alerts_module
 from proxy.admin.alerts import SETTLE_SECS, Alerts, Damper
 from proxy.config import Config
 from tests.admin.conftest import Rig
+from tests.fakes.alert_receiver import Receiver
 from tests.fakes.until import until
-
-
-class Receiver:
-    """Answers 204 unless `answers` has something else: a status, or None for no answer at all."""
-
-    def __init__(self) -> None:
-        self.answers: list[int | None] = []
-        self.heard: list[tuple[int | None, dict[str, Any]]] = []
-        self.headers: list[dict[str, str]] = []
-        self.released = asyncio.Event()
-        self._runner: web.AppRunner | None = None
-        self.url = ""
-
-    @property
-    def taken(self) -> list[tuple[list[str], list[str]]]:
-        """What was added and cleared in the messages that were delivered."""
-        return [(told["added"], told["cleared"]) for code, told in self.heard if code == 204]
-
-    async def start(self) -> None:
-        app = web.Application()
-        app.add_routes([web.post("/s3cret-path", self._take)])
-        self._runner = web.AppRunner(app, shutdown_timeout=0.1)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}/s3cret-path?key=s3cret"
-
-    async def stop(self) -> None:
-        self.released.set()
-        if self._runner is not None:
-            await self._runner.cleanup()
-
-    async def _take(self, request: web.Request) -> web.Response:
-        assert request.content_type == "application/json"
-        assert request.query_string == "key=s3cret"
-        told = json.loads(await request.read())
-        code = self.answers.pop(0) if self.answers else 204
-        self.heard.append((code, told))
-        self.headers.append(dict(request.headers))
-        if code is None:
-            await self.released.wait()
-        return web.Response(status=code or 500, headers={"Location": "/elsewhere"} if code == 302 else {})
 
 
 @pytest.fixture
@@ -118,6 +75,21 @@ async def test_a_change_is_told_with_its_facts(told: Told, receiver: Receiver) -
     await until(lambda: len(receiver.heard) == 3, "told")
     assert receiver.taken[1:] == [([], ["token_refused"]), ([], ["line_full"])]
     assert [message["state"] for _, message in receiver.heard] == ["degraded", "degraded", "ok"]
+
+
+async def test_a_reason_that_is_about_to_end_is_still_worded(
+    told: Told, receiver: Receiver, rig: Rig
+) -> None:
+    told.change("line_full", "no_node")
+    told.now_wrong("line_full")
+    rig.time.now += 1.0
+    told.now_wrong()
+    rig.time.now += SETTLE_SECS - 1.0
+    told.now_wrong()
+    await until(lambda: len(receiver.taken) == 2, "told")
+    [*_, (_, message)] = receiver.heard
+    assert message["cleared"] == ["no_node"]
+    assert [reason["code"] for reason in message["reasons"]] == ["line_full"]
 
 
 async def test_a_receiver_that_fails_first_hears_each_change_once_and_in_order(

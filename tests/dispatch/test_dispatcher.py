@@ -357,3 +357,84 @@ def test_the_estimate_follows_the_last_runs_and_counts_work_after_the_answer() -
         pool.dispatcher.ready(pool.nodes[0], 3.0 if turn < 100 else 60.0)
     pool.join(0.0)
     assert 55 <= pool.dispatcher.estimate(0.0) <= 60
+
+
+# held and retired
+
+
+def test_while_held_nothing_starts_and_afterwards_all_in_order() -> None:
+    pool = Pool(ready=2)
+    pool.dispatcher.hold()
+    for _ in range(3):
+        pool.join(1.0)
+    pool.ready_node(2.0)
+    assert (pool.granted, len(pool.dispatcher.line), pool.cold) == ([], 3, 0)
+    pool.dispatcher.resume(5.0)
+    assert pool.started() == [1, 2, 3]
+    assert {lease.granted_at for lease in pool.granted} == {5.0}
+
+
+def test_what_runs_goes_on_while_held_and_time_limits_too() -> None:
+    pool = Pool(ready=1, capacity=1)
+    pool.join(0.0)
+    pool.dispatcher.hold()
+    waiting = pool.join(1.0)
+    with pytest.raises(LineFull):
+        pool.join(1.0)
+    pool.dispatcher.release(pool.granted[0], 2.0)
+    with pytest.raises(LineFull):
+        pool.join(3.0)
+    assert (pool.started(), pool.dispatcher.running) == ([1], 0)
+    assert pool.dispatcher.overdue(11.0, 10.0) == [waiting]
+
+
+def test_a_hold_inside_a_grant_counts_at_once() -> None:
+    pool = Pool()
+
+    def grant(ticket: Ticket, lease: Lease) -> None:
+        pool.granted.append(lease)
+        dispatcher.hold()
+
+    dispatcher = pool.dispatcher = Dispatcher(capacity=9, grant=grant)
+    for _ in range(3):
+        pool.join()
+    for _ in range(3):
+        pool.ready_node()
+    assert pool.started() == [1]
+
+
+@pytest.mark.parametrize("end", ["release", "release_unused", "release_unready"])
+def test_a_retired_busy_node_drains_when_its_run_ends(end: str) -> None:
+    pool = Pool(ready=1)
+    pool.join()
+    pool.join()
+    [node] = pool.nodes
+    pool.dispatcher.retire(node)
+    assert (node.state, node.is_retiring) == (NodeState.BUSY, True)
+    why = ("link broke",) if end == "release_unready" else ()
+    getattr(pool.dispatcher, end)(pool.granted[0], 1.0, *why)
+    assert (node.state, node.is_retiring, pool.started()) == (NodeState.DRAINING, False, [1])
+
+
+def test_a_retired_node_that_settles_works_on() -> None:
+    pool = Pool(ready=1)
+    pool.join()
+    [node] = pool.nodes
+    pool.dispatcher.retire(node)
+    pool.dispatcher.settle(pool.granted[0], 1.0)
+    assert node.state is NodeState.BUSY
+    pool.dispatcher.ready(node, 2.0)
+    assert node.state is NodeState.DRAINING
+
+
+def test_a_drained_node_that_is_restored_must_pass_its_probe() -> None:
+    pool = Pool(ready=1)
+    [node] = pool.nodes
+    pool.dispatcher.retire(node)
+    pool.join(1.0)
+    pool.dispatcher.ready(node, 2.0)
+    assert node.state is NodeState.DRAINING
+    pool.dispatcher.restore(node, 3.0)
+    assert (node.state, node.unready_since, pool.granted) == (NodeState.UNREADY, 3.0, [])
+    pool.dispatcher.ready(node, 4.0)
+    assert pool.started() == [1]

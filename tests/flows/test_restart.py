@@ -46,6 +46,11 @@ async def cloud() -> AsyncIterator[SuanliCloud]:
     await made.close()
 
 
+async def wrong_with(proxy: ProxyProcess) -> dict[str, str]:
+    """The reasons for which it is degraded."""
+    return {reason["code"]: reason["detail"] for reason in (await proxy.status())["health"]["reasons"]}
+
+
 async def test_killed_while_nodes_serve_and_started_again(make_proxy: MakeProxy, cloud: SuanliCloud) -> None:
     """It adopts them, makes none too many, and leaves a node alone that still works on a request of before."""
     engine = {"kind": "suanli", "openapi_base_url": cloud.url, "token": TOKEN}
@@ -163,16 +168,13 @@ async def test_bad_reload_keeps_the_old_configuration(make_proxy: MakeProxy) -> 
     proxy.signal(signal.SIGHUP)
     await proxy.logs("not reloaded")
     assert "min_nodes" in proxy.log, "a near name is told"
-    health = (await proxy.status())["health"]
-    assert [(reason["code"], "min_nodez" in reason["detail"]) for reason in health["reasons"]] == [
-        ("config_refused", True)
-    ]
+    assert "min_nodez" in (await wrong_with(proxy))["config_refused"]
     assert (await running).status == 200
     assert (await proxy.ask("/after")).status == 200
     assert await proxy.states() == ["idle"]
     proxy.write()
     await proxy.logs("configuration reloaded")
-    assert (await proxy.status())["health"]["state"] == "ok"
+    assert "config_refused" not in await wrong_with(proxy)
 
 
 async def test_changed_file_is_noticed_without_a_signal(make_proxy: MakeProxy) -> None:
@@ -217,7 +219,7 @@ async def test_tuned_under_load_it_loses_nothing(make_proxy: MakeProxy, tmp_path
     await has_nodes(3)
     proxy.write_text('{"min_nodez": 2}')
     await proxy.logs("not reloaded")
-    assert (await proxy.status())["health"]["reasons"][0]["code"] == "config_refused"
+    assert "config_refused" in await wrong_with(proxy)
     proxy.write(in_place=True, min_nodes=1, max_nodes=4, queue_scale_count_threshold=1)
     await proxy.has_config(max_nodes=4)
     await has_nodes(4)
@@ -227,7 +229,7 @@ async def test_tuned_under_load_it_loses_nothing(make_proxy: MakeProxy, tmp_path
         proxy.write(queue_scale_wait_secs=threshold, in_place=bool(threshold % 2))
         proxy.signal(signal.SIGHUP)
         await proxy.has_config(queue_scale_wait_secs=threshold)
-    assert (await proxy.status())["health"]["state"] == "ok"
+    assert "config_refused" not in await wrong_with(proxy)
     is_over.set()
     answers = [status for answered in await asyncio.gather(*clients) for status in answered]
     assert set(answers) == {200}

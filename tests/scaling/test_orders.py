@@ -185,6 +185,40 @@ async def test_a_refused_replacement_without_room_is_tried_again() -> None:
 
 
 @virtual_time
+async def test_a_replacement_without_room_waits_for_the_back_off_of_others() -> None:
+    cloud = FakeProvider(seconds)
+    for _ in range(2):
+        cloud.make()
+    async with World(cloud, min_nodes=2, max_nodes=2) as world:
+        await world.until(3)
+        old, other = world.nodes
+        cloud.destroy_secs = 60.0
+        world.loop.orders.replace(old)
+        cloud.vanish(cloud.machines[other.id or ""])
+        cloud.create_fault = ProviderError("busy")
+        await world.until(64)
+        assert world.states() == [], "the floor was refused, and the next try is put off"
+        cloud.create_fault = None
+        await world.until(200)
+        assert world.states() == ["idle", "idle"]
+        assert world.stats.scale_actions["up", "replace"] == 1
+
+
+@virtual_time
+async def test_a_replacement_is_not_made_beyond_a_limit_that_was_lowered() -> None:
+    cloud = FakeProvider(seconds)
+    for _ in range(2):
+        cloud.make()
+    async with World(cloud, min_nodes=1, max_nodes=2) as world:
+        await world.until(3)
+        world.loop.orders.replace(world.nodes[0])
+        world.apply(max_nodes=1)
+        await world.until(60)
+        assert world.states() == ["idle"]
+        assert cloud.counts()["create"] == 0
+
+
+@virtual_time
 async def test_a_node_that_is_gone_before_its_replacement_is_ready_needs_none_to_go() -> None:
     async with World(min_nodes=2, max_nodes=3, boot_secs=60.0) as world:
         await world.until(70)
@@ -267,6 +301,10 @@ async def test_draining_nodes_take_room_until_they_have_gone() -> None:
         assert world.loop.orders.reach(1) == "there are 1 already"
         with pytest.raises(NotPossibleNow, match="2 nodes exist, some of them draining"):
             world.loop.orders.reach(2)
+        world.apply(max_nodes=1)
+        world.loop.orders.drain(world.nodes[1])
+        with pytest.raises(NotPossibleNow, match="2 nodes exist, some of them draining; max_nodes is 1"):
+            world.loop.orders.reach(1)
         assert world.cloud.most_alive == 2
 
 
