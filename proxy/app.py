@@ -168,6 +168,7 @@ class App:
         self._monitor.look()
 
     def _apply_records(self, config: Config) -> None:
+        self.recorder.flush()  # what has ended goes where it was to go then
         sinks: list[Sink] = []
         if config.request_lines:
             sinks.append(self._request_lines)
