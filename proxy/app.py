@@ -35,6 +35,8 @@ from proxy.http.settings import HttpSettings
 from proxy.http.spool import SpoolBudget
 from proxy.probe import Prober, open_client
 from proxy.providers import build
+from proxy.records import Recorder, Sink
+from proxy.request_log import LogFile, RequestLog
 from proxy.scaling.loop import ScalingLoop
 from proxy.stats import Stats
 
@@ -67,9 +69,18 @@ class App:
         self.settings = _settings(config)
         self.server = HttpServer(self.settings, self.forwarder)
         self.health = Health()
+        self.recorder = Recorder()
+        self.request_log = RequestLog(clock, self._request_log_fault)
+        self._request_lines = logs.request_lines(clock)
+        self._apply_records(config)
         actions = Actions(self.dispatcher, self.scaling.orders, self.forwarder.remove, clock)
         self.view = view = View(self.dispatcher, self.scaling, actions, self.health, clock, clock.now())
-        registry = new_registry(view, self.stats, lambda: self.settings.spool_budget.used)
+        registry = new_registry(
+            view,
+            self.stats,
+            spool_bytes=lambda: self.settings.spool_budget.used,
+            records_dropped=lambda: self.recorder.dropped + self.request_log.dropped,
+        )
         self.admin = AdminServer(
             lambda: self.config, view, registry, is_accepting=lambda: self.server.is_accepting
         )
@@ -140,6 +151,7 @@ class App:
         self.config = config = config.model_copy(update=kept)
         self.dispatcher.capacity = config.max_queue_length
         self.forwarder.config = config
+        self._apply_records(config)
         _apply_limits(self.settings, config)
         self.scaling.apply(config)
         if self._prober is not None:
@@ -155,6 +167,23 @@ class App:
         self.health.report("config_refused", "; ".join(faults))
         self._monitor.look()
 
+    def _apply_records(self, config: Config) -> None:
+        self.recorder.flush()  # what has ended goes where it was to go then
+        sinks: list[Sink] = []
+        if config.request_lines:
+            sinks.append(self._request_lines)
+        if config.request_log is not None:
+            sinks.append(self.request_log.write)
+        self.request_log.apply(_log_file(config))
+        self.recorder.sinks = sinks
+        self.forwarder.recorder = self.recorder if sinks else None
+
+    def _request_log_fault(self, fault: str | None) -> None:
+        if fault is None:
+            self.health.clear("records_dropped")
+        else:
+            self.health.report("records_dropped", f"the request log cannot be written: {fault}")
+
     @property
     def _is_drained(self) -> bool:
         return self.forwarder.is_empty and not any(c.is_answering for c in self.server.connections)
@@ -169,6 +198,8 @@ class App:
         if self._probe_client is not None:
             await self._probe_client.aclose()
         self.forwarder.close()
+        self.recorder.flush()
+        await self.request_log.stop()
         await self.provider.close()
         await self.admin.stop()
 
@@ -177,6 +208,7 @@ class App:
         now = monotonic()
         self.server.sweep(now)
         self.forwarder.sweep(now)
+        self.recorder.flush()
 
     def _log_stats(self) -> None:
         interval = self.config.stats_log_interval_secs
@@ -218,7 +250,19 @@ def _apply_limits(settings: HttpSettings, config: Config) -> None:
 
 
 def _written_to(config: Config) -> list[Path]:
-    return [config.spool_dir or Path(tempfile.gettempdir())]
+    logs_in = [config.request_log.absolute().parent] if config.request_log is not None else []
+    return [config.spool_dir or Path(tempfile.gettempdir()), *logs_in]
+
+
+def _log_file(config: Config) -> LogFile | None:
+    if config.request_log is None:
+        return None
+    return LogFile(
+        config.request_log,
+        max_bytes=config.request_log_max_bytes,
+        keep=config.request_log_files,
+        has_query=config.request_log_query,
+    )
 
 
 def _server_tls(config: Config) -> ssl.SSLContext | None:

@@ -18,6 +18,11 @@ def rfc3339(unix: float) -> str:
     return datetime.fromtimestamp(unix, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def rfc3339_exact(unix: float) -> str:
+    """The same with microseconds."""
+    return datetime.fromtimestamp(unix, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
 class Clock:
     """A pair of clocks read together. The same monotonic instant is the same text each time it is shown."""
 
@@ -45,3 +50,7 @@ class Clock:
     def utc(self, at: float | None) -> str | None:
         """A monotonic instant as RFC 3339 UTC."""
         return None if at is None else rfc3339(at + self._offset)
+
+    def utc_exact(self, at: float) -> str:
+        """The same with microseconds, for machines."""
+        return rfc3339_exact(at + self._offset)

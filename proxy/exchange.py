@@ -44,6 +44,8 @@ class Exchange(Holder):
         """The dispatcher's grant, in the turn of the event loop that made it possible."""
         forwarder = self._forwarder
         self._lease = lease
+        self._sends += 1
+        self.node_name = lease.node.name
         forwarder.running.add(self)
         forwarder.stats.queue_wait.observe(lease.granted_at - self.joined_at)
         link = forwarder.links.get(lease.node.number)
@@ -84,7 +86,7 @@ class Exchange(Holder):
         self._task = None
         forwarder = self._forwarder
         forwarder.drop_link(lease.node)
-        forwarder.node_failing(lease.node, reason)
+        forwarder.node_failing(lease.node, self.request, reason)
         if (cause := resend.after_connect_failure(forwarder.config.resend)) is not None:
             self._rejoin(cause, reason)
         else:
@@ -114,6 +116,7 @@ class Exchange(Holder):
             self._abort_run("its client left")
 
     def node_body(self, data: bytes) -> None:
+        self.bytes_out += len(data)
         if self._answer is not None:
             self._answer.add(data)
 
@@ -133,9 +136,10 @@ class Exchange(Holder):
         else:
             forwarder.dispatcher.release(lease, now)  # the node's next request is sent in here
         if answer is None:  # its client left
+            self._record(response.status, "client_left")
             self._over()
             return
-        forwarder.stats.requests[response.status, "answered"] += 1
+        self._count(response.status, "answered")
         self.phase = Phase.READING
         self._answer = None
         self._drop_body()
@@ -148,7 +152,7 @@ class Exchange(Holder):
         forwarder = self._forwarder
         self._link = None
         forwarder.drop_link(lease.node)
-        forwarder.node_failing(lease.node, error.detail)
+        forwarder.node_failing(lease.node, self.request, error.detail)
         if self._response is None and self._client is not None:
             cause = resend.after_break(
                 forwarder.config.resend,
@@ -183,6 +187,7 @@ class Exchange(Holder):
     def _tunnel_ended(self, is_clean: bool) -> None:
         lease = self._give_up_lease()
         now = monotonic()
+        self._record(101, "answered")
         self._client = None
         self.phase = Phase.OVER
         self._forwarder.count_run(now - self.sent_at)
@@ -201,10 +206,12 @@ class Exchange(Holder):
         if self.phase is Phase.WAITING:
             stats.clients_left["waiting"] += 1
             self._forwarder.dispatcher.leave(self)
+            self._record(0, "client_left")
             self._over()
         elif self.phase is Phase.CONNECTING:
             stats.clients_left["waiting"] += 1
             self._stop_connecting()
+            self._record(0, "client_left")
             self._over()
             self._forwarder.dispatcher.release_unused(self._give_up_lease(), monotonic())
         elif self.phase is Phase.READING:
@@ -228,11 +235,6 @@ class Exchange(Holder):
             self._link.resume_reading()
 
     # --- what it knows
-
-    @property
-    def client_address(self) -> str:
-        """Of the connection's other end; "" once the client has left."""
-        return "" if self._client is None else self._client.peer.address
 
     def _own_fields(self) -> bytes:
         return b"Server-Timing: queue;dur=%.1f, node;dur=%.1f\r\nX-Request-Id: %b\r\n" % (

@@ -28,6 +28,7 @@ from proxy.http.listener import ClientConnection
 from proxy.http.message import Request
 from proxy.http.node_link import NodeLink, open_link
 from proxy.http.roles import ClientReceiver
+from proxy.records import Record, Recorder
 from proxy.stats import Stats
 
 log = logging.getLogger(__name__)
@@ -47,6 +48,7 @@ class Forwarder:
         self.stats = stats
         self.can_replace = can_replace
         self.is_stopping = False
+        self.recorder: Recorder | None = None  # None: nobody wants to know how requests end
         self.running: set[Exchange] = set()
         self.links: dict[int, NodeLink] = {}
         self._addresses: dict[str, Address] = {}
@@ -67,8 +69,22 @@ class Forwarder:
         except LineFull as error:
             exchange.answer_error(error)
 
-    def refused(self, error: RequestError, request: Request | None) -> None:
+    def refused(self, error: RequestError, request: Request | None, request_id: bytes, client: str) -> None:
         self.stats.requests[error.status, error.outcome] += 1
+        if self.recorder is not None:
+            now = monotonic()
+            self.recorder.add(
+                Record(
+                    joined_at=now,
+                    ended_at=now,
+                    request_id=request_id,
+                    method=request.method if request is not None else b"",
+                    target=request.target if request is not None else b"",
+                    client=client,
+                    status=error.status,
+                    outcome=error.outcome,
+                )
+            )
 
     def left_while_sending(self) -> None:
         self.stats.clients_left["sending"] += 1
@@ -111,8 +127,9 @@ class Forwarder:
         if link is not None and link.is_idle:
             link.close()
 
-    def node_failing(self, node: Node, reason: str) -> None:
-        log.warning("node %s failed a request: %s", node.name, reason)
+    def node_failing(self, node: Node, request: Request, reason: str) -> None:
+        fields = {"request_id": request.request_id.decode("latin-1")}
+        log.warning("node %s failed a request: %s", node.name, reason, extra={"fields": fields})
 
     def count_run(self, seconds: float) -> None:
         self.stats.node_run.observe(seconds)

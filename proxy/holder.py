@@ -19,6 +19,7 @@ from proxy.http.listener import ClientConnection
 from proxy.http.message import Request
 from proxy.http.node_link import NodeLink
 from proxy.http.response import Response, problem_response
+from proxy.records import Record
 
 if TYPE_CHECKING:
     from proxy.forwarder import Forwarder
@@ -45,8 +46,12 @@ class Holder(Ticket):
         "_lease",
         "_link",
         "_response",
+        "_sends",
         "_task",
+        "bytes_out",
+        "client_address",
         "first_byte_at",
+        "node_name",
         "phase",
         "request",
         "sent_at",
@@ -64,6 +69,10 @@ class Holder(Ticket):
         self._response: Response | None = None
         self._answer: Answer | None = None
         self._is_sent = False  # a byte of it has gone to some node
+        self._sends = 0  # how often it was given a node, in vain or not
+        self.client_address = client.peer.address
+        self.node_name: str | None = None  # the last node that it was given
+        self.bytes_out = 0  # of the node's response's body
         self.sent_at = 0.0
         self.first_byte_at = 0.0
 
@@ -100,12 +109,13 @@ class Holder(Ticket):
         """Answer with an error of ours; nothing of a response has been sent."""
         client = self._client
         if client is None:
+            self._record(0, "client_left")
             self._over()
             return
         if self._is_sent:
             error.outcome = "unknown"
         forwarder, request = self._forwarder, self.request
-        forwarder.stats.requests[error.status, error.outcome] += 1
+        self._count(error.status, error.outcome)
         keeps_alive = request.keeps_alive and not error.closes and not forwarder.is_stopping
         waited = max(0.0, (self.sent_at or monotonic()) - self.joined_at) if self.joined_at else 0.0
         client.send(
@@ -127,7 +137,7 @@ class Holder(Ticket):
         if self._response is None or answer is None:
             self.answer_error(error)
             return
-        self._forwarder.stats.requests[self._response.status, "unknown"] += 1
+        self._count(self._response.status, "unknown")
         self._over()
         answer.break_off()
 
@@ -138,8 +148,45 @@ class Holder(Ticket):
         lease = self._give_up_lease()
         now = monotonic()
         self._forwarder.count_run(now - self.sent_at)
+        self._record(self._response.status if self._response is not None else 0, "client_left")
         self._over()
         self._forwarder.dispatcher.release_unready(lease, now, reason)
+
+    def _count(self, status: int, outcome: str) -> None:
+        """It has ended so, for the metrics and the records alike."""
+        self._forwarder.stats.requests[status, outcome] += 1
+        self._record(status, outcome)
+
+    def _record(self, status: int, outcome: str) -> None:
+        """Before its body is dropped and its phase says that it is over."""
+        recorder = self._forwarder.recorder
+        if recorder is None:
+            return
+        now, request, phase = monotonic(), self.request, self.phase
+        size = request.length
+        if size is None:
+            size = request.body.size if request.body is not None else 0
+        has_run = phase is Phase.RUNNING or phase is Phase.ANSWERING or phase is Phase.UPGRADED
+        wait = (self.sent_at if self._is_sent and has_run else now) - self.joined_at if self.number else 0.0
+        recorder.add(
+            Record(
+                joined_at=self.joined_at or now,
+                ended_at=now,
+                request_id=request.request_id,
+                method=request.method,
+                target=request.target,
+                client=self.client_address,
+                status=status,
+                outcome=outcome,
+                ticket=self.number,
+                wait_secs=wait,
+                run_secs=now - self.sent_at if has_run else None,
+                node=self.node_name,
+                bytes_in=size,
+                bytes_out=self.bytes_out,
+                resends=max(0, self._sends - 1),
+            )
+        )
 
     def _stop_connecting(self) -> None:
         if self._task is not None:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from proxy.clock import rfc3339
+from proxy.clock import Clock, rfc3339
+from proxy.records import Record, Sink, fields_of
 
 # httpx logs URLs at INFO, httpcore headers (tokens among them) at DEBUG: neither may ever be heard.
+_requests = logging.getLogger("proxy.requests")
 _NOISY = ("httpx", "httpcore", "aiohttp", "asyncio")
 
 
@@ -25,6 +27,22 @@ def setup(log_format: Literal["text", "json"], log_level: str) -> None:
     logging.basicConfig(handlers=[handler], level=log_level.upper(), force=True)
     for name in _NOISY:
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLogger().level))
+
+
+def request_lines(clock: Clock) -> Sink:
+    """A sink of records that logs a line for each."""
+
+    def write(records: Sequence[Record]) -> None:
+        if not _requests.isEnabledFor(logging.INFO):
+            return
+        for record in records:
+            fields = fields_of(record, clock)
+            head = f"{fields.pop('method') or '-'} {fields.pop('path') or '-'} {record.status or '-'}"
+            del fields["arrival"]
+            facts = {key: value for key, value in fields.items() if value is not None}
+            _requests.info("%s", head, extra={"fields": facts})
+
+    return write
 
 
 class TextFormatter(logging.Formatter):

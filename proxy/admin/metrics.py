@@ -38,19 +38,24 @@ _SCALE_ACTIONS = (
 _OPERATIONS = ("create", "destroy", "list", "start")
 
 
-def new_registry(view: View, stats: Stats, spool_bytes: Callable[[], int]) -> CollectorRegistry:
+def new_registry(
+    view: View, stats: Stats, *, spool_bytes: Callable[[], int], records_dropped: Callable[[], int]
+) -> CollectorRegistry:
     """A registry of its own: nothing global, so that several proxies can live in one process."""
     registry = CollectorRegistry()
-    registry.register(_Proxy(view, stats, spool_bytes))
+    registry.register(_Proxy(view, stats, spool_bytes, records_dropped))
     ProcessCollector(registry=registry)
     return registry
 
 
 class _Proxy(Collector):
-    def __init__(self, view: View, stats: Stats, spool_bytes: Callable[[], int]) -> None:
+    def __init__(
+        self, view: View, stats: Stats, spool_bytes: Callable[[], int], records_dropped: Callable[[], int]
+    ) -> None:
         self._view = view
         self._stats = stats
         self._spool_bytes = spool_bytes
+        self._records_dropped = records_dropped
 
     def describe(self) -> Iterable[Metric]:
         return ()  # Else registering would collect, before all is wired.
@@ -68,6 +73,11 @@ class _Proxy(Collector):
         yield from self._scaling()
         yield GaugeMetricFamily(
             "fifo_proxy_spool_bytes", "Bytes of bodies spooled on disk", float(self._spool_bytes())
+        )
+        yield CounterMetricFamily(
+            "fifo_proxy_records_dropped",
+            "Requests that are missing in the request log",
+            float(self._records_dropped()),
         )
 
     def _health(self) -> Iterator[Metric]:

@@ -234,6 +234,20 @@ class Config(Section):
     drain_timeout_secs: Seconds = Field(
         default=30, description="Time that running and waiting requests have to finish when the proxy stops."
     )
+    # What is written down
+    request_log: FilePath | None = Field(
+        default=None,
+        description="File that gets a line for each request: CSV where its name ends in .csv, else JSON; simulate and "
+        "tune read it; null: none.",
+    )
+    request_log_max_bytes: Annotated[Bytes, Field(ge=4096)] = Field(
+        default=100 * 2**20, description="Past this size the file becomes PATH.1, that one PATH.2, and so on."
+    )
+    request_log_files: Count = Field(default=5, description="Files kept so, beside the one being written.")
+    request_log_query: Flag = Field(default=False, description="Whether its lines have the query.")
+    request_lines: Flag = Field(
+        default=True, description="Whether each request gets a line in the log at its end."
+    )
     log_format: Literal["text", "json"] = Field(default="text", description="How log lines are written.")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="What is logged."

@@ -192,7 +192,7 @@ class ClientConnection(ClientStream, asyncio.Protocol):
     def _answer_refusal(self, error: RequestError) -> None:
         request = self.request
         request_id = request.request_id if request is not None else self.next_id()
-        self._handler.refused(error, request)
+        self._handler.refused(error, request, request_id, self.peer.address)
         is_head = request is not None and request.is_head
         self.write(problem_response(error, request_id, 0.0, keeps_alive=False, is_head=is_head))
         self._linger()

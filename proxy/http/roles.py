@@ -23,7 +23,7 @@ class RequestHandler(Protocol):
     def begin(self, receiver: ClientReceiver) -> None:
         """The connection is ready to hear the answer."""
 
-    def refused(self, error: RequestError, request: Request | None) -> None:
+    def refused(self, error: RequestError, request: Request | None, request_id: bytes, client: str) -> None:
         """The connection itself has answered with this error."""
 
     def left_while_sending(self) -> None:

@@ -114,7 +114,9 @@ class Rig:
         self.view = View(
             self.dispatcher, self.scaler, self.actions, self.health, self.clock, started_at=1000.0
         )
-        self.registry = new_registry(self.view, self.stats, lambda: self.spool_bytes)
+        self.registry = new_registry(
+            self.view, self.stats, spool_bytes=lambda: self.spool_bytes, records_dropped=lambda: 0
+        )
         self.is_accepting: Callable[[], bool] = lambda: True
         self.config = Config(admin_port=0)
         self.server: AdminServer | None = None

@@ -30,6 +30,7 @@ CONTRACT = {
     "fifo_proxy_scale_errors": "counter",
     "fifo_proxy_node_start_seconds": "histogram",
     "fifo_proxy_spool_bytes": "gauge",
+    "fifo_proxy_records_dropped": "counter",
 }
 
 

@@ -116,7 +116,7 @@ class ClientSide:
         if self._at_once is not None:
             self._at_once(receiver)
 
-    def refused(self, error: RequestError, request: Request | None) -> None:
+    def refused(self, error: RequestError, request: Request | None, request_id: bytes, client: str) -> None:
         self.refusals.append(error)
 
     def left_while_sending(self) -> None:

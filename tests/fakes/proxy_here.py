@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from proxy.app import App
 from proxy.config import parse
 from proxy.dispatch.nodes import NodeState
+from proxy.records import Record
 from tests.fakes.until import until
 from tests.fakes.wire_client import Answer, ask
 
@@ -35,9 +38,10 @@ QUICK: dict[str, Any] = {
 class ProxyHere:
     """A running proxy. `app` is there to be looked into."""
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: App, records: list[Record]) -> None:
         self.app = app
         self.port = app.port
+        self.records = records  # of the requests that have ended, a moment later
 
     async def ask(self, target: str = "/", **request: Any) -> Answer:
         return await ask(self.port, target, **request)
@@ -99,10 +103,11 @@ async def proxy_here(
     if nodes:
         settings["provider"] = {"kind": "static", "nodes": list(nodes)}
     app = App(parse(QUICK | settings))
+    records = watch_records(app)
     await app.start()
     hurry = asyncio.Event()
     try:
-        proxy = ProxyHere(app)
+        proxy = ProxyHere(app, records)
         if nodes:
             await proxy.has_ready(len(nodes))
         yield proxy
@@ -115,9 +120,41 @@ async def proxy_here(
     assert not app.forwarder.links
     dispatcher = app.dispatcher
     assert dispatcher.joined == dispatcher.served + dispatcher.left, "every request was served or left"
+    check_records(app, records)
     if counts_files:
         await until(lambda: len(open_files()) <= len(before), f"no more files than {before}")
     assert not faults, faults
+
+
+def watch_records(app: App) -> list[Record]:
+    """The records from now on; sinks come and go with the configuration."""
+    records: list[Record] = []
+    add = app.recorder.add
+
+    def watched(record: Record) -> None:
+        records.append(record)
+        add(record)
+
+    setattr(app.recorder, "add", watched)  # noqa: B010
+    return records
+
+
+def check_records(app: App, records: Sequence[Record]) -> None:
+    """Each request has one record, and the records tell what the metrics tell."""
+    stats = app.stats
+    if app.forwarder.recorder is None:
+        return
+    tickets = sorted(record.ticket for record in records if record.ticket)
+    assert tickets == list(range(1, app.dispatcher.joined + 1))
+    ends = Counter((record.status, record.outcome) for record in records if record.outcome != "client_left")
+    assert ends == stats.requests
+    left = sum(record.outcome == "client_left" for record in records)
+    assert left == stats.clients_left["waiting"] + stats.clients_left["running"]
+    runs = [record.run_secs for record in records if record.run_secs is not None]
+    assert len(runs) == sum(stats.node_run.counts)
+    assert sum(runs) == pytest.approx(stats.node_run.total, abs=0.01 * (1 + len(runs)))
+    given = sum(record.resends + 1 for record in records if record.node is not None)
+    assert given == sum(stats.queue_wait.counts)
 
 
 def open_files() -> list[str]:
