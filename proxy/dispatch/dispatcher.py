@@ -212,6 +212,7 @@ class Dispatcher:
     def drain(self, node: Node) -> None:
         """It will be destroyed: nothing is sent to it any more. Raises IllegalTransition for a busy one."""
         self.nodes.move(node, DRAINING)
+        node.is_retiring = False
 
     def retire(self, node: Node) -> None:
         """Drain it, a busy one as soon as its run is over and it has settled."""
@@ -291,7 +292,6 @@ class Dispatcher:
         if node.is_lost:
             self._forget(node)
         elif node.is_retiring:
-            node.is_retiring = False
             self.drain(node)
 
     def _forget(self, node: Node) -> None:

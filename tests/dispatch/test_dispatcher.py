@@ -422,9 +422,9 @@ def test_a_retired_node_that_settles_works_on() -> None:
     [node] = pool.nodes
     pool.dispatcher.retire(node)
     pool.dispatcher.settle(pool.granted[0], 1.0)
-    assert node.state is NodeState.BUSY
+    states = [node.state]
     pool.dispatcher.ready(node, 2.0)
-    assert node.state is NodeState.DRAINING
+    assert [*states, node.state] == [NodeState.BUSY, NodeState.DRAINING]
 
 
 def test_a_drained_node_that_is_restored_must_pass_its_probe() -> None:
