@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from aiohttp import ClientSession
+from yarl import URL
 
 from proxy.admin.actions import Who
 from proxy.errors import NotPossibleNow
@@ -74,6 +75,9 @@ async def test_a_waiting_request_is_removed_by_its_id(rig: Rig, http: ClientSess
     assert (code, told["action"], told["target"]) == (200, "remove_request", "waits")
     code, told = await post(rig, http, "/api/queue/none/remove")
     assert (code, told["detail"]) == (404, "no request none waits")
+    url = URL(rig.url("/api/queue/a%2Fb%3Fc/remove"), encoded=True)
+    async with http.post(url, json={}) as response:  # clients may give such ids
+        assert (await problem(response))["detail"] == "no request a/b?c waits"
 
 
 async def test_refusals_are_problems_and_kept_too(rig: Rig, http: ClientSession) -> None:
