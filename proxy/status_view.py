@@ -115,15 +115,14 @@ def _line(queue: dict[str, Any]) -> RenderableType:
 
 
 def _waiting(waiting: list[dict[str, Any]]) -> Table:
-    table = _table("#", "Waits", "Request", "Bytes", "Client", "Id")
+    table = _table("#", "Waits", "Request and its id", "Bytes", "Client")
     for one in waiting:
         table.add_row(
             str(one["place"]),
             _duration(one["age_secs"]),
-            _plain(f"{one['method']} {one['path']}"),
+            _two_lines(f"{one['method']} {one['path']}", one["request_id"]),
             str(one["size_bytes"]),
             _plain(one["client"]),
-            _plain(one["request_id"]),
         )
     return table
 
@@ -138,7 +137,7 @@ def _nodes(nodes: list[dict[str, Any]]) -> RenderableType:
         outcome = node["reason"] if is_wrong else probe.get("error") or probe.get("status") or ""
         state = f"{node['state']} (drains)" if node["will_drain"] else node["state"]
         table.add_row(
-            _plain(f"{node['name']}").append(f"\n{node['url']}" if node["url"] else "", style="dim"),
+            _two_lines(node["name"], node["url"]),
             Text(state, style=_STATE_STYLES.get(node["state"], "")),
             str(node["served"]),
             _clock(node["last_processed_at"]),
@@ -179,7 +178,7 @@ def _actions(actions: Iterable[dict[str, Any]]) -> Table:
 
 
 def _table(*heads: str) -> Table:
-    return Table(*heads, box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="dim")
+    return Table(*heads, box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0), header_style="dim")
 
 
 def _is_well(status: dict[str, Any]) -> bool:
@@ -206,6 +205,11 @@ def _plain(text: str, style: str = "") -> Text:
     """Text of others: what could steer a terminal is shown instead of done."""
     shown = text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
     return Text(shown, style=style, overflow="fold")
+
+
+def _two_lines(text: str, more: str | None) -> Text:
+    told = _plain(text)
+    return told.append("\n").append_text(_plain(more, style="dim")) if more else told
 
 
 def _clock(moment: str | None) -> str:
