@@ -1,24 +1,27 @@
-"""Hours with a cloud that fails at random: what must hold after every step whatever it does."""
+"""Hours with a cloud that fails at random, and with an operator who orders at random: what must hold after every step
+whatever they do."""
 
 from __future__ import annotations
 
 import asyncio
 import random
+from contextlib import suppress
 
 import pytest
 
 from proxy.dispatch.nodes import NodeState
-from proxy.errors import ProviderError
+from proxy.errors import NotPossibleNow, ProviderError
 from tests.fakes.provider import FakeProvider
 from tests.fakes.virtual_time import virtual_time
 from tests.scaling.world import World, seconds
 
 
+@pytest.mark.parametrize("has_operator", [False, True])
 @pytest.mark.parametrize("seed", range(25))
 @virtual_time
-async def test_cloud_that_fails_at_random(seed: int) -> None:
-    """Never more machines than `max_nodes` or a run on a node that goes; in the end the line is served and
-    every machine known."""
+async def test_cloud_that_fails_at_random(seed: int, has_operator: bool) -> None:
+    """Never more machines than `max_nodes`, a run on a node that goes or a node that goes under a run; in the end the
+    line is served and every machine known."""
     chance = random.Random(seed)
     cloud = FakeProvider(seconds)
     world = World(
@@ -40,14 +43,20 @@ async def test_cloud_that_fails_at_random(seed: int) -> None:
     async with world:
         for _ in range(1500):
             _disturb(chance, world)
+            if has_operator and chance.random() < 0.1:
+                _order(chance, world)
             await asyncio.sleep(chance.random() * 4)
             assert len(cloud.alive()) <= world.config.max_nodes
             assert len(world.nodes) <= world.config.max_nodes
             for lease in world.granted[seen_grants:]:
                 assert lease.node.number not in draining
             seen_grants = len(world.granted)
+            for lease in world.granted:
+                assert lease.is_returned or lease.node.state is NodeState.BUSY
             draining |= {node.number for node in world.nodes if node.state is NodeState.DRAINING}
         _mend(cloud)
+        world.loop.orders.resume()
+        world.dispatcher.resume(seconds())
         world.boot_secs = 1.0
         for _ in range(900):
             _release_all(world)
@@ -89,6 +98,25 @@ def _disturb(chance: random.Random, world: World) -> None:
             world.leave_all()
         case _:
             world.loop.poke()
+
+
+def _order(chance: random.Random, world: World) -> None:
+    orders, nodes = world.loop.orders, world.nodes
+    with suppress(NotPossibleNow):
+        match chance.randrange(8):
+            case 0:
+                orders.hold()
+            case 1 | 2:
+                orders.resume()
+            case 3:
+                world.dispatcher.hold()
+            case 4:
+                world.dispatcher.resume(seconds())
+            case 5:
+                orders.reach(chance.randrange(7))
+            case _ if nodes:
+                order = chance.choice([orders.drain, orders.replace, orders.replace, orders.restore])
+                order(chance.choice(nodes))
 
 
 def _mend(cloud: FakeProvider) -> None:
