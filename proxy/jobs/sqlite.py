@@ -31,11 +31,11 @@ from proxy.jobs.sqlite_thread import SqliteThread, unavailable
 _DRIFT_SECS = 0.5
 _BUSY_SECS = 2.0  # for another program that looks at the file
 _PRAGMAS = (
-    "PRAGMA auto_vacuum = INCREMENTAL",  # of use only before the first table
     "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = FULL",
     "PRAGMA journal_size_limit = 67108864",
 )
+_NEW = "PRAGMA auto_vacuum = INCREMENTAL"  # before anything else is written; and it writes each time
 _LAST_SEEN = "SELECT coalesce(max(max(started_at, reported_at)), 0) FROM fifo_replicas"
 _ALL_ARE_DEAD = "UPDATE fifo_replicas SET reported_at = 0"
 _SHRINK = Statement(
@@ -125,9 +125,10 @@ class SqliteStore(SqlStore):
         )
         try:
             connection.row_factory = sqlite3.Row
-            for pragma in _PRAGMAS:
+            is_new = not self.path.stat().st_size
+            for pragma in (_NEW, *_PRAGMAS) if is_new else _PRAGMAS:
                 connection.execute(pragma).fetchall()
-        except sqlite3.Error:
+        except (sqlite3.Error, OSError):
             connection.close()
             raise
         return connection

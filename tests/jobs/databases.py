@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import time
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
 import asyncpg
+import pytest
 
 from proxy.jobs.job import StoreSettings
 from proxy.jobs.postgres import PostgresStore
 from proxy.jobs.sqlite import SqliteStore
 from proxy.jobs.store import Store
 from tests.fakes.postgres_server import Bouncer, Server
+
+# For tests of what only one of them has.
+ON_POSTGRES = pytest.mark.parametrize(
+    "database", ["postgres", pytest.param("pgbouncer", marks=pytest.mark.real)], indirect=True
+)
+ON_SQLITE = pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 
 
 class Database(ABC):
@@ -65,7 +73,7 @@ class SqliteDatabase(Database):
         self.path = directory / "jobs.db"
 
     def new_store(self, settings: StoreSettings, **options: Any) -> Store:
-        return SqliteStore(self.path, settings, **options)
+        return SqliteStore(self.path, settings, **{"wall": lambda: time.time(), **options})
 
     async def execute(self, sql: str) -> list[tuple[Any, ...]]:
         return await asyncio.to_thread(self._execute, sql)
