@@ -184,7 +184,7 @@ class SqlStore(Store):
         for job_id, owner in list(self._doubtful_jobs.items()):
             withdrawn = await self._write(statements.WITHDRAW, id=job_id)
             if not withdrawn and owner is not None:  # never stored, or joined by its key: then it must run
-                await self._write(statements.LET_GO, id=job_id, owner=owner, lease=1)
+                await self._write(statements.LET_GO, id=job_id, lease=1)
             self._doubtful_jobs.pop(job_id, None)
         for call, owner in list(self._doubtful_claims.items()):
             await self._write(statements.UNCLAIM, owner=owner, claim=call)
@@ -299,7 +299,7 @@ class SqlStore(Store):
 
 
 def _of(lease: JobLease) -> dict[str, object]:
-    return {"id": lease.job_id, "owner": lease.owner, "lease": lease.number}
+    return {"id": lease.job_id, "lease": lease.number}
 
 
 def _lost(lease: JobLease) -> LeaseLost:

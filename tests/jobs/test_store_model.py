@@ -138,20 +138,22 @@ class StoreMachine(RuleBasedStateMachine):
         known = self.jobs.get(lease.job_id)
         return known if known is not None and known.is_held_by(lease) else None
 
-    @rule(lease=leases)
-    def mark_sent(self, lease: JobLease) -> None:
+    @rule(lease=leases, times=st.integers(1, 2))
+    def mark_sent(self, lease: JobLease, times: int) -> None:
         known = self.held(lease)
-        with expecting(LeaseLost, known is None):
-            self.wait(self.store.mark_sent(lease, "node"))
+        for _ in range(times):
+            with expecting(LeaseLost, known is None):
+                self.wait(self.store.mark_sent(lease, "node"))
         if known is not None:
             known.sends += known.state is State.QUEUED
             known.state = State.RUNNING
 
-    @rule(lease=leases, reached_node=st.booleans())
-    def requeue(self, lease: JobLease, reached_node: bool) -> None:
+    @rule(lease=leases, reached_node=st.booleans(), times=st.integers(1, 2))
+    def requeue(self, lease: JobLease, reached_node: bool, times: int) -> None:
         known = self.held(lease)
-        with expecting(LeaseLost, known is None):
-            self.wait(self.store.requeue(lease, reached_node=reached_node))
+        for _ in range(times):
+            with expecting(LeaseLost, known is None):
+                self.wait(self.store.requeue(lease, reached_node=reached_node))
         if known is not None:
             known.sends -= known.state is State.RUNNING and not reached_node
             known.state = State.QUEUED
