@@ -6,6 +6,7 @@ from benchmarks.scenario import Scenario
 from benchmarks.scenarios import (
     bodies,
     handoff,
+    jobs,
     latency,
     line,
     many_nodes,
@@ -27,4 +28,5 @@ ALL: tuple[Scenario, ...] = (
     occupancy.SCENARIO,
     many_nodes.SCENARIO,
     scale.SCENARIO,
+    jobs.SCENARIO,
 )

@@ -27,5 +27,9 @@ class Bodies(ABC):
         """Those that are there."""
 
     @abstractmethod
+    def suspect(self, key: str | None) -> None:
+        """Perhaps no row names this one: `sweep` will see. None: there is none."""
+
+    @abstractmethod
     async def sweep(self, limit: int) -> int:
-        """Delete up to `limit` that no row names and that are too old to be about to be named; how many."""
+        """Look at up to `limit` that no row may name, and delete those that none does; how many were looked at."""

@@ -72,6 +72,10 @@ class BodyFiles(Bodies):
         for key in keys:
             (self._directory / key).unlink(missing_ok=True)
 
+    def suspect(self, key: str | None) -> None:
+        if key is not None:
+            self._suspects.append(key)
+
     async def sweep(self, limit: int) -> int:
         keys = self._suspects[:limit]
         if keys:

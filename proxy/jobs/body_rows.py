@@ -67,6 +67,9 @@ class BodyRows(Bodies):
                 pass
             await self._fetch(statements.BODY_FORGET, key=key)
 
+    def suspect(self, key: str | None) -> None:
+        """Found by its age."""
+
     async def sweep(self, limit: int) -> int:
         orphans = await self._fetch(statements.BODY_ORPHANS, age_secs=_ABANDONED_SECS, limit=limit)
         await self.delete([row["key"] for row in orphans])

@@ -121,8 +121,9 @@ CREATE TABLE fifo_chunks (
 """
 
 _INDEXES = (
-    # The line of each owner, those without one included; what dead owners left.
-    "CREATE INDEX fifo_jobs_live ON fifo_jobs (owner, position) WHERE finished_at IS NULL",
+    # The line, and the part of it that nobody owns: claims read its head only.
+    "CREATE INDEX fifo_jobs_live ON fifo_jobs (position) WHERE finished_at IS NULL",
+    "CREATE INDEX fifo_jobs_free ON fifo_jobs (position) WHERE finished_at IS NULL AND owner IS NULL",
     "CREATE INDEX fifo_jobs_wait ON fifo_jobs (wait_ends_at) "
     "WHERE finished_at IS NULL AND wait_ends_at IS NOT NULL",
     # What is due: to purge, to delete, to tell, to free.

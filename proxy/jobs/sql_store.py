@@ -10,7 +10,6 @@ import asyncio
 import secrets
 from abc import abstractmethod
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 
 from proxy.errors import BodyGone, IdempotencyConflict, LeaseLost, StoreFull, StoreUnavailable
@@ -87,55 +86,40 @@ class SqlStore(Store):
     # --- handing in
 
     async def submit(self, submission: Submission, owner: str | None) -> Accepted:
+        values = rows.submitted(submission)
         self._check_room(submission.body.size)
-        idempotency = submission.idempotency
-        job_id = secrets.token_urlsafe(16)
         body = await self._store_body(submission.body)
-        parameters = {
-            "id": job_id,
-            "policy": submission.policy.value,
-            "method": submission.method,
-            "target": submission.target,
-            "request_fields": rows.pack(submission.fields),
-            "request_trailers": rows.pack(submission.trailers),
-            "request_size": body.size,
-            "request_data": body.data,
-            "request_key": body.key,
-            "request_id": submission.request_id,
-            "client": submission.client,
-            "idempotency_key": None if idempotency is None else idempotency.key,
-            "fingerprint": None if idempotency is None else idempotency.fingerprint,
-            "owner": owner,
-            "wait_limit_secs": submission.wait_limit_secs,
-            "webhook_url": submission.webhook_url,
-        }
-        while True:
-            try:
-                inserted = await self._write(statements.INSERT, **parameters)
-            except StoreUnavailable as error:
-                if error.outcome == "unknown":
-                    self._doubtful_jobs[job_id] = owner
-                else:
-                    await self._drop_body(body)
-                raise
-            except asyncio.CancelledError:
-                self._doubtful_jobs[job_id] = owner
-                raise
-            if inserted:
-                self._stored_bytes += body.size
-                lease = None if owner is None else JobLease(job_id, owner, inserted[0]["lease"])
-                return Accepted(self._job(inserted[0]), True, lease)
-            assert idempotency is not None
-            joined = await self._write(
-                statements.JOIN, key=idempotency.key, fingerprint=idempotency.fingerprint
-            )
-            if joined or await self._read(statements.BY_KEY, key=idempotency.key):
-                break
-            # The job of this key has been purged between the two: the key is free.
-        await self._drop_body(body)
-        if not joined:
-            raise IdempotencyConflict("this Idempotency-Key was used before for another request")
-        return Accepted(self._job(joined[0]), False, None)
+        values |= {"id": secrets.token_urlsafe(16), "owner": owner} | rows.body_values("request", body)
+        is_new = False
+        try:
+            accepted = await self._accept(values)
+            is_new = accepted.is_new
+        finally:
+            if not is_new:
+                self._bodies.suspect(body.key)
+        if is_new:
+            self._stored_bytes += body.size
+        return accepted
+
+    async def _accept(self, values: dict[str, Any]) -> Accepted:
+        job_id, owner, key = values["id"], values["owner"], values["idempotency_key"]
+        while not (inserted := await self._insert(values)):
+            joined = await self._write(statements.JOIN, key=key, fingerprint=values["fingerprint"])
+            if joined:
+                return Accepted(self._job(joined[0]), False, None)
+            if await self._read(statements.BY_KEY, key=key):
+                raise IdempotencyConflict("this Idempotency-Key was used before for another request")
+            # The job of this key was purged between the two: the key is free.
+        lease = None if owner is None else JobLease(job_id, owner, inserted[0]["lease"])
+        return Accepted(self._job(inserted[0]), True, lease)
+
+    async def _insert(self, values: dict[str, Any]) -> Sequence[Row]:
+        try:
+            return await self._write(statements.INSERT, **values)
+        except (StoreUnavailable, asyncio.CancelledError) as error:
+            if not isinstance(error, StoreUnavailable) or error.outcome == "unknown":
+                self._doubtful_jobs[values["id"]] = values["owner"]
+            raise
 
     def _check_room(self, size: int) -> None:
         limit = self.settings.max_stored_bytes
@@ -152,12 +136,9 @@ class SqlStore(Store):
         call = secrets.token_hex(8)
         try:
             claimed = await self._write(statements.CLAIM, owner=owner, limit=limit, claim=call)
-        except StoreUnavailable as error:
-            if error.outcome == "unknown":
+        except (StoreUnavailable, asyncio.CancelledError) as error:
+            if not isinstance(error, StoreUnavailable) or error.outcome == "unknown":
                 self._doubtful_claims[call] = owner
-            raise
-        except asyncio.CancelledError:
-            self._doubtful_claims[call] = owner
             raise
         claims = [rows.claim(row, self._shown) for row in claimed]
         return sorted(claims, key=lambda claim: claim.job.position)
@@ -179,30 +160,18 @@ class SqlStore(Store):
         await asyncio.gather(*(self._write(statements.LET_GO, **_of(lease)) for lease in leases))
 
     async def finish(self, lease: JobLease, ending: Ending) -> Job:
-        result = ending.result
-        body = None if result is None else await self._store_body(result.body)
-        parameters = {
-            **_of(lease),
-            "state": ending.state.value,
-            "outcome": ending.outcome,
-            "error": ending.error,
-            "result_status": None if result is None else result.status,
-            "result_fields": None if result is None else rows.pack(result.fields),
-            "result_trailers": None if result is None else rows.pack(result.trailers),
-            "result_size": None if body is None else body.size,
-            "result_data": None if body is None else body.data,
-            "result_key": None if body is None else body.key,
-        }
+        values = rows.ended(ending)
+        body = None if ending.result is None else await self._store_body(ending.result.body)
+        finished: Sequence[Row] = ()
         try:
-            finished = await self._write(statements.FINISH, **parameters)
-        except StoreUnavailable as error:
-            if error.outcome != "unknown":
-                await self._drop_body(body)
-            raise
+            values |= _of(lease) | rows.body_values("result", body)
+            finished = await self._write(statements.FINISH, **values)
+        finally:
+            if not finished and body is not None:
+                self._bodies.suspect(body.key)
         if finished:
             self._stored_bytes += 0 if body is None else body.size
             return self._job(finished[0])
-        await self._drop_body(body)
         # The caller may repeat a call that went through without its hearing of it.
         before = await self._read(statements.BY_LEASE, **_of(lease))
         if before and before[0]["state"] == ending.state:
@@ -215,7 +184,7 @@ class SqlStore(Store):
         for job_id, owner in list(self._doubtful_jobs.items()):
             withdrawn = await self._write(statements.WITHDRAW, id=job_id)
             if not withdrawn and owner is not None:  # never stored, or joined by its key: then it must run
-                await self._write(statements.LET_GO, id=job_id, owner=owner, lease=1)
+                await self._write(statements.LET_GO, id=job_id, lease=1)
             self._doubtful_jobs.pop(job_id, None)
         for call, owner in list(self._doubtful_claims.items()):
             await self._write(statements.UNCLAIM, owner=owner, claim=call)
@@ -316,7 +285,9 @@ class SqlStore(Store):
         await self._write(statements.WEBHOOK_DONE, id=job_id)
 
     async def webhook_failed(self, job_id: str, error: str, retry_in_secs: float | None) -> None:
-        await self._write(statements.WEBHOOK_FAILED, id=job_id, error=error, retry_in_secs=retry_in_secs)
+        await self._write(
+            statements.WEBHOOK_FAILED, id=job_id, error=rows.safe_text(error), retry_in_secs=retry_in_secs
+        )
 
     # --- bodies
 
@@ -326,14 +297,9 @@ class SqlStore(Store):
         await self._ready()
         return StoredBody(content.size, None, await self._bodies.write(content))
 
-    async def _drop_body(self, body: StoredBody | None) -> None:
-        if body is not None and body.key is not None:
-            with suppress(StoreUnavailable):  # no row names it: it is swept later
-                await self._bodies.delete([body.key])
-
 
 def _of(lease: JobLease) -> dict[str, object]:
-    return {"id": lease.job_id, "owner": lease.owner, "lease": lease.number}
+    return {"id": lease.job_id, "lease": lease.number}
 
 
 def _lost(lease: JobLease) -> LeaseLost:

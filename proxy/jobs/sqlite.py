@@ -28,13 +28,14 @@ from proxy.jobs.schema import MIGRATIONS, Migration, Statement
 from proxy.jobs.sql_store import SqlStore
 from proxy.jobs.sqlite_thread import SqliteThread, unavailable
 
+_DRIFT_SECS = 0.5
 _BUSY_SECS = 2.0  # for another program that looks at the file
 _PRAGMAS = (
-    "PRAGMA auto_vacuum = INCREMENTAL",  # of use only before the first table
     "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = FULL",
     "PRAGMA journal_size_limit = 67108864",
 )
+_NEW = "PRAGMA auto_vacuum = INCREMENTAL"  # before anything else is written; and it writes each time
 _LAST_SEEN = "SELECT coalesce(max(max(started_at, reported_at)), 0) FROM fifo_replicas"
 _ALL_ARE_DEAD = "UPDATE fifo_replicas SET reported_at = 0"
 _SHRINK = Statement(
@@ -61,6 +62,7 @@ class SqliteStore(SqlStore):
         self._wall = wall
         self._migrations = migrations
         self._began_at = 0.0  # the store's time when `monotonic` was 0
+        self._offset = 0.0
         self._lock: int | None = None
         self._writer: SqliteThread | None = None
         self._reader: SqliteThread | None = None
@@ -123,9 +125,10 @@ class SqliteStore(SqlStore):
         )
         try:
             connection.row_factory = sqlite3.Row
-            for pragma in _PRAGMAS:
+            is_new = not self.path.stat().st_size
+            for pragma in (_NEW, *_PRAGMAS) if is_new else _PRAGMAS:
                 connection.execute(pragma).fetchall()
-        except sqlite3.Error:
+        except (sqlite3.Error, OSError):
             connection.close()
             raise
         return connection
@@ -136,10 +139,17 @@ class SqliteStore(SqlStore):
         return self._began_at + self._monotonic()
 
     def _shown(self, at: float) -> float:
-        return at + self._wall() - self._now()
+        return at + self._wall_offset()
 
     def _kept(self, unix: float) -> float:
-        return unix - self._wall() + self._now()
+        return unix - self._wall_offset()
+
+    def _wall_offset(self) -> float:
+        """How far the host's clock is from the store's; the same until somebody has set it."""
+        offset = self._wall() - self._now()
+        if abs(offset - self._offset) > _DRIFT_SECS:
+            self._offset = offset
+        return self._offset
 
     # --- what `SqlStore` asks for
 

@@ -16,7 +16,8 @@ JOB = """position, id, state, policy, method, target, request_id, client, idempo
     sent_at, finished_at, wait_ends_at, sends, node, outcome, error, owner, lease, request_size, result_status,
     result_size, purged_at"""
 _REQUEST = "method, target, request_fields, request_trailers, request_size, request_data, request_key"
-_OURS = "id = :id AND owner = :owner AND lease = :lease AND finished_at IS NULL"
+# The number alone tells whose it is; with the owner here too, a planner might read all that it owns.
+_OURS = "id = :id AND lease = :lease AND finished_at IS NULL"
 _END = """finished_at = {now}, request_data = NULL,
     webhook_due_at = CASE WHEN webhook_url IS NULL THEN NULL ELSE {now} END"""
 _UNSENT_END = "outcome = CASE WHEN sends = 0 THEN 'not_sent' ELSE 'unknown' END, " + _END
@@ -81,7 +82,7 @@ UPDATE fifo_jobs SET state = :state, outcome = :outcome, error = :error, result_
     result_data = :result_data, result_key = :result_key, {_END}
 WHERE {_OURS} RETURNING {JOB}
 """)
-BY_LEASE = Statement(f"SELECT {JOB} FROM fifo_jobs WHERE id = :id AND owner = :owner AND lease = :lease")
+BY_LEASE = Statement(f"SELECT {JOB} FROM fifo_jobs WHERE id = :id AND lease = :lease")
 
 REPORT = Statement("""
 INSERT INTO fifo_replicas (id, name, started_at, reported_at) VALUES (:id, :name, {now}, {now})
