@@ -24,7 +24,9 @@ from proxy.http.tunnel import Tunnel
 _CHUNK = 262144  # bytes read from a spool at a time; the write buffer's high-water mark
 
 
-class NodeLink(ResponseReader, asyncio.Protocol):
+class NodeLink(ResponseReader):
+    """An `asyncio.Protocol` by its methods, like `ClientConnection`."""
+
     __slots__ = (
         "_body_sent",
         "_is_held",
@@ -226,8 +228,9 @@ async def open_link(address: Address, tls: ResumingContext | None, max_header_by
     """A new connection to a node, its name resolved anew; raises OSError (ssl.SSLError, socket.gaierror)."""
     loop = asyncio.get_running_loop()
     context = tls if address.is_tls else None
-    _, link = await loop.create_connection(
-        lambda: NodeLink(address, max_header_bytes, context),
+    link = NodeLink(address, max_header_bytes, context)
+    await loop.create_connection(
+        lambda: cast(asyncio.Protocol, link),
         address.host,
         address.port,
         ssl=context,

@@ -32,6 +32,7 @@ class RequestReader:
         "_parser",
         "_saw_head",
         "_target",
+        "awaits_word",
         "early",
         "is_deaf",
         "is_in_head",
@@ -54,6 +55,7 @@ class RequestReader:
         self._error: RequestError | None = None
         self._saw_head = False
         self.is_in_head = False
+        self.awaits_word = False  # the client of the last head read sends its body when told to go on
         self.is_deaf = False  # an error has ended the reading
         self.request: Request | None = None
         self.ready: deque[Request | RequestError] | None = None
@@ -121,10 +123,6 @@ class RequestReader:
                 item.body.close()
         self.request = self.ready = None
 
-    def expect_body(self, request: Request) -> None:
-        """The client waits for a word before it sends this body. For the connection to answer."""
-        raise NotImplementedError
-
     def _enqueue(self, item: Request | RequestError) -> None:
         if self.ready is None:
             self.ready = deque()
@@ -169,8 +167,7 @@ class RequestReader:
         self.request = request
         if request.length != 0:
             request.body = Spool(settings.spool_budget)
-            if request.expects_continue:
-                self.expect_body(request)
+            self.awaits_word = request.expects_continue
 
     def on_body(self, data: bytes) -> None:
         request = self.request
