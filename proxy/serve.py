@@ -13,7 +13,7 @@ from pathlib import Path
 
 import uvloop
 
-from proxy import __version__, logs
+from proxy import __version__, build_kind, logs
 from proxy.app import App
 from proxy.config import Config, load
 from proxy.errors import ConfigError, ProviderError
@@ -39,7 +39,8 @@ async def _serve(config: Config, config_path: Path) -> int:
     def stop() -> None:
         (hurry if told_to_stop.is_set() else told_to_stop).set()
 
-    log.info("fifo-proxy %s starts", __version__, extra={"fields": {"provider": config.provider.kind}})
+    facts = {"build": build_kind(), "provider": config.provider.kind}
+    log.info("fifo-proxy %s starts", __version__, extra={"fields": facts})
     app = App(config)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
