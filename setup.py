@@ -23,6 +23,7 @@ HOT = (
     "proxy/http/answer.py",
     "proxy/http/backlog.py",
     "proxy/http/client_stream.py",
+    "proxy/http/direct_write.py",
     "proxy/http/listener.py",
     "proxy/http/message.py",
     "proxy/http/node_link.py",

@@ -15,6 +15,7 @@ from typing import cast
 
 from proxy.errors import MalformedRequest, RequestError, RequestTooSlow
 from proxy.http.client_stream import NEVER, ClientStream
+from proxy.http.direct_write import descriptor_of
 from proxy.http.message import Peer
 from proxy.http.proxy_protocol import Preface
 from proxy.http.response import problem_response
@@ -62,8 +63,9 @@ class ClientConnection(ClientStream):
     # --- asyncio's side
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-        self._transport.set_write_buffer_limits(high=_WRITE_HIGH)
+        self._transport = stream = cast(asyncio.Transport, transport)
+        stream.set_write_buffer_limits(high=_WRITE_HIGH)
+        self._descriptor = descriptor_of(stream)
         self._is_tls = transport.get_extra_info("ssl_object") is not None
         name = transport.get_extra_info("peername")
         self._set_peer(str(name[0]) if isinstance(name, tuple) else "")

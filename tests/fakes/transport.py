@@ -12,6 +12,9 @@ from proxy.http.node_link import NodeLink
 class _Socket:
     def setsockopt(self, *_: object) -> None: ...
 
+    def fileno(self) -> int:
+        return -1  # nothing is written past the transport
+
 
 class FakeTransport(asyncio.Transport):
     """`sent`: everything written; `room`: bytes the peer takes before its kernel is full, None: any number.
