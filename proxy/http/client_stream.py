@@ -30,6 +30,7 @@ class ClientStream(RequestReader):
         "_backlog",
         "_descriptor",
         "_finishes",
+        "_is_held",
         "_is_paused",
         "_receiver",
         "_transport",
@@ -44,7 +45,8 @@ class ClientStream(RequestReader):
         self._descriptor = NO_DESCRIPTOR
         self._receiver: ClientReceiver | None = None
         self._tunnel: Tunnel | None = None
-        self._is_paused = False
+        self._is_held = False  # nothing is read
+        self._is_paused = False  # nothing more can be written
         self._backlog: Backlog | None = None
         self._finishes: bool | None = None  # the answer is whole but not yet taken; the value: go on after it
         self._unsent = 0
@@ -78,10 +80,12 @@ class ClientStream(RequestReader):
 
     def pause_reading(self) -> None:
         if self._transport is not None and not self._transport.is_closing():
+            self._is_held = True
             self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        if self._transport is not None and not self._transport.is_closing():
+        if self._is_held and self._transport is not None and not self._transport.is_closing():
+            self._is_held = False
             self._transport.resume_reading()
 
     def close(self) -> None:

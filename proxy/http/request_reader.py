@@ -252,5 +252,5 @@ class RequestReader:
             self._fields = []
             self._head_size = 0
         self.request = None
-        self._is_between = True
+        self._is_between = request.keeps_alive  # else nothing may follow
         self._enqueue(request)

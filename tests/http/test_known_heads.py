@@ -64,6 +64,11 @@ def test_a_head_after_a_stray_byte_is_not_that_head() -> None:
     assert told(read(GET, GET, GET, b"P", GET)) == [*[(b"/poll", None, None)] * 3, 400]
 
 
+def test_nothing_follows_the_last_request() -> None:
+    last = GET.replace(b"Accept: */*", b"Connection: close")
+    assert told(read(GET, GET, last, GET))[2:] == [(b"/poll", None, None), 400]
+
+
 def test_an_upgrade_is_one_each_time() -> None:
     upgrade = b"GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
     reader = read(GET, upgrade)
@@ -128,7 +133,7 @@ def what_is_heard(responses: list[tuple[bytes, bytes]], size: int | None) -> lis
     return [*told, node.transport.is_closed]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(
     st.lists(
         st.tuples(
