@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 
-from proxy import __version__
+from proxy import __version__, build_kind
 from proxy.cli_operate import admin_options, dispatch, node, queue, scaling
 
 config_option = click.option(
@@ -39,7 +39,7 @@ class _ServeByDefault(click.Group):
 
 
 @click.group(cls=_ServeByDefault, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="fifo-proxy")
+@click.version_option(f"{__version__} ({build_kind()})", prog_name="fifo-proxy")
 def main() -> None:
     """A FIFO queueing reverse proxy for nodes that serve one request at a time. Without a command: serve."""
 

@@ -19,7 +19,7 @@ from proxy.http.answer import Answer
 from proxy.http.listener import ClientConnection
 from proxy.http.message import Field, Request
 from proxy.http.node_link import NodeLink
-from proxy.http.response import Response
+from proxy.http.response import Response, own_fields
 from proxy.http.tunnel import Tunnel
 
 if TYPE_CHECKING:
@@ -110,8 +110,14 @@ class Exchange(Holder):
         self.phase = Phase.ANSWERING
         self.first_byte_at = monotonic()
         if self._client is not None:
-            may_keep = not self._forwarder.is_stopping
-            self._answer = Answer(self._client, self.request, response, self._own_fields(), may_keep=may_keep)
+            self._answer = Answer(
+                self._client,
+                self.request,
+                response,
+                self.sent_at - self.joined_at,
+                self.first_byte_at - self.sent_at,
+                may_keep=not self._forwarder.is_stopping,
+            )
         elif self._aborts_without_client():
             self._abort_run("its client left")
 
@@ -180,7 +186,10 @@ class Exchange(Holder):
         link.tunnel = tunnel = Tunnel(client, link, self._tunnel_ended)
         self._forwarder.stats.requests[101, "answered"] += 1
         self.first_byte_at = monotonic()
-        client.upgrade(tunnel, response.switching_bytes(self._own_fields()))
+        own = own_fields(
+            self.request.request_id, self.sent_at - self.joined_at, self.first_byte_at - self.sent_at
+        )
+        client.upgrade(tunnel, response.switching_bytes(own))
         if first:
             tunnel.node_data(first)
 
@@ -235,13 +244,6 @@ class Exchange(Holder):
             self._link.resume_reading()
 
     # --- what it knows
-
-    def _own_fields(self) -> bytes:
-        return b"Server-Timing: queue;dur=%.1f, node;dur=%.1f\r\nX-Request-Id: %b\r\n" % (
-            (self.sent_at - self.joined_at) * 1000,
-            (self.first_byte_at - self.sent_at) * 1000,
-            self.request.request_id,
-        )
 
     def _aborts_without_client(self) -> bool:
         """`on_client_gone`: under `auto` a run is cut once its answer has no known length, for then the node can

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from proxy import __version__
+from proxy import __version__, build_kind
 from proxy.cli import main
 from proxy.errors import ConfigError
 
@@ -179,7 +179,7 @@ def admin() -> Iterator[AdminPort]:
 def test_the_module_is_the_program() -> None:
     done = subprocess.run([sys.executable, "-m", "proxy", "--version"], capture_output=True, text=True, check=True,
                           cwd=Path(__file__).parent.parent)  # fmt: skip
-    assert done.stdout == f"fifo-proxy, version {__version__}\n"
+    assert done.stdout == f"fifo-proxy, version {__version__} ({build_kind()})\n"
 
 
 @pytest.mark.parametrize(

@@ -59,9 +59,9 @@ class Engine:
         return done.stdout.strip()
 
     def make_base(self, tag: str) -> None:
-        """A Debian with `python` and `pip`, as python:*-slim has them, under `tag`."""
+        """A Debian with `python`, its headers and `pip`, as python:*-slim has them, and a compiler, under `tag`."""
         release = _debian_release()
-        packages = "ca-certificates,python3,python3-pip,python3-venv"
+        packages = "ca-certificates,python3,python3-pip,python3-venv,python3-dev,gcc,libc6-dev"
         with tempfile.TemporaryDirectory() as directory:
             rootfs = Path(directory, "rootfs")
             done = subprocess.run(
@@ -170,7 +170,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     engine = Engine(tmp_path_factory.mktemp("engine") / "containers.conf")
     base = os.environ.get("CONTAINER_TEST_BASE")
     if base is None:
-        base = f"{IMAGE}-base:{_debian_release()}"
+        base = f"{IMAGE}-gcc-base:{_debian_release()}"
         if engine.run("image", "exists", base).returncode:
             engine.make_base(base)
     engine.build(base)
@@ -200,6 +200,13 @@ def test_image_says_how_it_is_run(engine: Engine) -> None:
     assert set(config["ExposedPorts"]) == {"8080/tcp", "8081/tcp"}
     assert "FIFO_PROXY_CONFIG=/app/config.json" in config["Env"]
     assert image["Healthcheck"]["Test"][0] == "CMD"
+
+
+def test_the_image_runs_the_compiled_build(engine: Engine) -> None:
+    container = engine.start()
+    container.wait_until_healthy()
+    assert container.status()["build"] == "compiled"
+    assert "(compiled)" in container.run("fifo-proxy", "--version")
 
 
 def test_embedded_configuration_serves_at_once_without_rights(engine: Engine) -> None:

@@ -90,6 +90,7 @@ def status(view: View) -> dict[str, object]:
     dispatcher, scaler = view.dispatcher, view.scaler
     return {
         "version": proxy.__version__,
+        "build": proxy.build_kind(),
         "uptime_secs": round(now - view.started_at, 3),
         "health": {
             "state": view.health.state,

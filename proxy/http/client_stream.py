@@ -11,6 +11,7 @@ from collections.abc import Callable
 from time import monotonic
 
 from proxy.http.backlog import Backlog
+from proxy.http.direct_write import NO_DESCRIPTOR, write_now
 from proxy.http.message import Peer
 from proxy.http.request_reader import RequestReader
 from proxy.http.reset import reset
@@ -27,7 +28,9 @@ class ClientStream(RequestReader):
 
     __slots__ = (
         "_backlog",
+        "_descriptor",
         "_finishes",
+        "_is_held",
         "_is_paused",
         "_receiver",
         "_transport",
@@ -39,9 +42,11 @@ class ClientStream(RequestReader):
     def __init__(self, settings: HttpSettings, next_id: Callable[[], bytes], peer: Peer) -> None:
         super().__init__(settings, next_id, peer)
         self._transport: asyncio.Transport | None = None
+        self._descriptor = NO_DESCRIPTOR
         self._receiver: ClientReceiver | None = None
         self._tunnel: Tunnel | None = None
-        self._is_paused = False
+        self._is_held = False  # nothing is read
+        self._is_paused = False  # nothing more can be written
         self._backlog: Backlog | None = None
         self._finishes: bool | None = None  # the answer is whole but not yet taken; the value: go on after it
         self._unsent = 0
@@ -53,8 +58,9 @@ class ClientStream(RequestReader):
 
     def write(self, data: bytes) -> None:
         """Bytes as they are, at whatever pace: `send` is for answers."""
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(data)
+        transport = self._transport
+        if transport is not None and not transport.is_closing():
+            write_now(transport, self._descriptor, data)
 
     def send(self, data: bytes) -> bool:
         """Send, or spool for later; False: no room, send no more until `client_drained`."""
@@ -74,10 +80,12 @@ class ClientStream(RequestReader):
 
     def pause_reading(self) -> None:
         if self._transport is not None and not self._transport.is_closing():
+            self._is_held = True
             self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        if self._transport is not None and not self._transport.is_closing():
+        if self._is_held and self._transport is not None and not self._transport.is_closing():
+            self._is_held = False
             self._transport.resume_reading()
 
     def close(self) -> None:

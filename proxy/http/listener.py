@@ -15,7 +15,8 @@ from typing import cast
 
 from proxy.errors import MalformedRequest, RequestError, RequestTooSlow
 from proxy.http.client_stream import NEVER, ClientStream
-from proxy.http.message import Peer, Request
+from proxy.http.direct_write import descriptor_of
+from proxy.http.message import Peer
 from proxy.http.proxy_protocol import Preface
 from proxy.http.response import problem_response
 from proxy.http.roles import RequestHandler
@@ -30,7 +31,9 @@ _PIPELINE_MAX = 64  # whole requests kept behind the one being answered
 _NOBODY = Peer("", scheme=b"http", is_trusted=False, pseudonym=b"")  # until the connection is made
 
 
-class ClientConnection(ClientStream, asyncio.Protocol):
+class ClientConnection(ClientStream):
+    """An `asyncio.Protocol` by its methods, not by inheritance: compiled, it has room for one base only."""
+
     __slots__ = (
         "_connections",
         "_handler",
@@ -60,8 +63,9 @@ class ClientConnection(ClientStream, asyncio.Protocol):
     # --- asyncio's side
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-        self._transport.set_write_buffer_limits(high=_WRITE_HIGH)
+        self._transport = stream = cast(asyncio.Transport, transport)
+        stream.set_write_buffer_limits(high=_WRITE_HIGH)
+        self._descriptor = descriptor_of(stream)
         self._is_tls = transport.get_extra_info("ssl_object") is not None
         name = transport.get_extra_info("peername")
         self._set_peer(str(name[0]) if isinstance(name, tuple) else "")
@@ -149,6 +153,8 @@ class ClientConnection(ClientStream, asyncio.Protocol):
     def _read(self, data: bytes) -> None:
         was_idle = not self.is_in_head and self.request is None
         self.feed(data)
+        if self.awaits_word:
+            self._expect_body()
         if self._receiver is not None:
             self._hold_back()
         elif self.ready:
@@ -168,10 +174,12 @@ class ClientConnection(ClientStream, asyncio.Protocol):
         if len(self.early or ()) > _EARLY_MAX or len(self.ready or ()) > _PIPELINE_MAX:
             self.pause_reading()
 
-    def expect_body(self, request: Request) -> None:
-        if self._receiver is None and not self.ready:
+    def _expect_body(self) -> None:
+        self.awaits_word = False
+        is_whole = self.request is None  # the body came without it
+        if self._receiver is None and len(self.ready or ()) == is_whole:
             self.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        else:  # the answers before it come first
+        elif not is_whole:  # the answers before it come first
             self._owes_continue = True
 
     def _next(self) -> None:
@@ -243,6 +251,8 @@ class ClientConnection(ClientStream, asyncio.Protocol):
             early = self.start_over()
             if early:
                 self.feed(early)
+                if self.awaits_word:
+                    self._expect_body()
         if self._has_ended and not self.ready:
             self.close()
             return

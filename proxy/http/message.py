@@ -55,6 +55,7 @@ class Request:
         "_after_host",
         "_before_host",
         "_forwarding",
+        "_has_own_id",
         "body",
         "expects_continue",
         "host",
@@ -74,6 +75,7 @@ class Request:
         self._before_host = b""
         self._after_host = b""
         self._forwarding = b""
+        self._has_own_id = False  # it came with one
         self.host = b""
         self.length: int | None = 0
         self.is_http10 = False
@@ -97,6 +99,22 @@ class Request:
         """The target without its query, for logs and pages."""
         return self.target.partition(b"?")[0].decode("latin-1")
 
+    def again(self, new_id: bytes) -> Request:
+        """Another request with the same head, its body still to come."""
+        request = Request(self.method, self.target)
+        request._before_host = self._before_host
+        request._after_host = self._after_host
+        request._forwarding = self._forwarding
+        request._has_own_id = self._has_own_id
+        request.host = self.host
+        request.length = self.length
+        request.is_http10 = self.is_http10
+        request.keeps_alive = self.keeps_alive
+        request.expects_continue = self.expects_continue
+        request.upgrade = self.upgrade
+        request.request_id = self.request_id if self._has_own_id else new_id
+        return request
+
     def head_for(self, host: bytes | None) -> bytes:
         """The head to send; `host` replaces the client's Host, None keeps it."""
         if self.length is not None:
@@ -105,10 +123,11 @@ class Request:
             end = b"Transfer-Encoding: chunked\r\n\r\n"
         else:  # its length is known by now, and single-threaded servers often cannot read chunked bodies
             end = b"Content-Length: %d\r\n\r\n" % (self.body.size if self.body is not None else 0)
-        return b"%b%b\r\n%b%b%b" % (
+        return b"%b%b\r\n%b%b%b%b" % (
             self._before_host,
             host or self.host,
             self._after_host,
+            b"" if self._has_own_id else b"X-Request-Id: %b\r\n" % self.request_id,
             self._forwarding,
             end,
         )
@@ -197,6 +216,7 @@ def check_request(
             if request.request_id or not _REQUEST_ID.fullmatch(value):
                 continue
             request.request_id = value
+            request._has_own_id = True
         elif key == b"transfer-encoding":
             if value.lower() != b"chunked" or request.length is None or request.is_http10:
                 raise MalformedRequest("Transfer-Encoding can only be chunked, once, in HTTP/1.1")
@@ -230,9 +250,8 @@ def check_request(
         request.keeps_alive = b"close" not in tokens
     if tokens:
         lines += _own_connection_fields(request, tokens, came)
-    if not request.request_id:
+    if not request._has_own_id:
         request.request_id = new_id
-        lines.append(b"X-Request-Id: %b\r\n" % new_id)
     # Not joined into the head while it waits: the bytes are the connection's, shared by all its requests.
     request._forwarding = peer.forwarding_fields(request.host, request.is_http10, came)
     request._before_host = b"".join(lines[:host_at])

@@ -14,6 +14,7 @@ from typing import cast
 
 from proxy.errors import NodeBroke, RequestError
 from proxy.http.address import Address, ResumingContext
+from proxy.http.direct_write import NO_DESCRIPTOR, descriptor_of, write_now
 from proxy.http.message import Request, allowed_trailers, trailer_bytes
 from proxy.http.reset import reset
 from proxy.http.response import Framing
@@ -24,9 +25,12 @@ from proxy.http.tunnel import Tunnel
 _CHUNK = 262144  # bytes read from a spool at a time; the write buffer's high-water mark
 
 
-class NodeLink(ResponseReader, asyncio.Protocol):
+class NodeLink(ResponseReader):
+    """An `asyncio.Protocol` by its methods, like `ClientConnection`."""
+
     __slots__ = (
         "_body_sent",
+        "_descriptor",
         "_is_held",
         "_is_paused",
         "_is_sending",
@@ -44,6 +48,7 @@ class NodeLink(ResponseReader, asyncio.Protocol):
         self.address = address
         self._tls = tls
         self._transport: asyncio.Transport | None = None
+        self._descriptor = NO_DESCRIPTOR
         self.is_open = False
         self.is_reused = False  # it has carried a response before
         self.idle_since = 0.0
@@ -67,14 +72,20 @@ class NodeLink(ResponseReader, asyncio.Protocol):
         self.request = request
         body = request.body
         if body is None:
-            transport.write(head)
+            self._write(transport, head)
         elif not body.is_on_disk and request.trailers is None:
-            transport.write(head + body.read(0, body.size))
+            self._write(transport, head + body.read(0, body.size))
         else:
             self._is_sending = True
             self._body_sent = 0
             transport.write(head)
             self._send_more()
+
+    def _write(self, transport: asyncio.Transport, data: bytes) -> None:
+        if transport.is_closing():
+            transport.write(data)  # to nowhere: `connection_lost` is on its way
+        else:
+            write_now(transport, self._descriptor, data)
 
     def write(self, data: bytes) -> None:
         """Bytes of an upgraded connection."""
@@ -116,8 +127,9 @@ class NodeLink(ResponseReader, asyncio.Protocol):
     # --- asyncio's side
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-        self._transport.set_write_buffer_limits(high=_CHUNK)
+        self._transport = stream = cast(asyncio.Transport, transport)
+        stream.set_write_buffer_limits(high=_CHUNK)
+        self._descriptor = descriptor_of(stream)
         self.is_open = True
 
     def data_received(self, data: bytes) -> None:
@@ -226,8 +238,9 @@ async def open_link(address: Address, tls: ResumingContext | None, max_header_by
     """A new connection to a node, its name resolved anew; raises OSError (ssl.SSLError, socket.gaierror)."""
     loop = asyncio.get_running_loop()
     context = tls if address.is_tls else None
-    _, link = await loop.create_connection(
-        lambda: NodeLink(address, max_header_bytes, context),
+    link = NodeLink(address, max_header_bytes, context)
+    await loop.create_connection(
+        lambda: cast(asyncio.Protocol, link),
         address.host,
         address.port,
         ssl=context,

@@ -3,6 +3,10 @@
 What always holds: `ready` has what came whole, in order, and at most one error, last: after it nothing is read.
 A body goes to its spool as it comes. `request` is the one whose body is still coming; `is_in_head` that a head has
 begun. After an Upgrade the bytes that follow are kept in `early` until it is known whose they are.
+
+A head that this client has sent before, byte for byte, is not parsed again where it comes whole, with its whole body,
+in one read, at the start of a message: what llhttp made of these bytes it would make of them again. Clients that poll,
+or post to one address, repeat theirs.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from proxy.http.message import Field, Peer, Request, allowed_trailers, check_req
 from proxy.http.settings import HttpSettings
 from proxy.http.spool import Spool
 
+_KNOWN_MAX = 2048  # bytes of a head that is kept
 _MAX_CHUNK_COST = 16  # bytes on the wire for one of the body: "00000001\r\nx\r\n" are 13
 
 
@@ -28,10 +33,15 @@ class RequestReader:
         "_chunk_bytes",
         "_error",
         "_fields",
+        "_has_read",
         "_head_size",
+        "_is_between",
+        "_known_head",
+        "_known_request",
         "_parser",
         "_saw_head",
         "_target",
+        "awaits_word",
         "early",
         "is_deaf",
         "is_in_head",
@@ -53,7 +63,12 @@ class RequestReader:
         self._chunk_bytes = 0  # of a chunked body, sizes and extensions included
         self._error: RequestError | None = None
         self._saw_head = False
+        self._is_between = True  # the parser is at the start of a message
+        self._has_read = False  # a whole request; those who wait with their first need no memory of it
+        self._known_head = b""
+        self._known_request: Request | None = None
         self.is_in_head = False
+        self.awaits_word = False  # the client of the last head read sends its body when told to go on
         self.is_deaf = False  # an error has ended the reading
         self.request: Request | None = None
         self.ready: deque[Request | RequestError] | None = None
@@ -61,6 +76,9 @@ class RequestReader:
 
     def feed(self, data: bytes) -> None:
         """Read on; everything that became whole, and an error, is in `ready` afterwards."""
+        is_first = self._is_between
+        if is_first and self._read_known(data):
+            return
         self._saw_head = False
         try:
             self._parser.feed_data(data)
@@ -84,6 +102,44 @@ class RequestReader:
             self._count_chunks(self.request, len(data))
         if self._error is not None:
             self.refuse(self._error)
+        elif is_first and self._is_between:
+            self._remember(data)
+
+    def _read_known(self, data: bytes) -> bool:
+        """Whether this is a known head with its whole body, and nothing else; if so it is in `ready`."""
+        known = self._known_request
+        if known is None or not data.startswith(self._known_head):
+            return False
+        body = data[len(self._known_head) :]
+        if len(body) != known.length or len(body) > self.settings.max_body_bytes:
+            return False
+        request = known.again(self.next_id())
+        if body:
+            request.body = spool = Spool(self.settings.spool_budget)
+            try:
+                spool.append(body)
+            except SpoolFull:
+                return False  # to be found again, and told
+        self._enqueue(request)
+        return True
+
+    def _remember(self, data: bytes) -> None:
+        """Where these bytes were one request: its head is what comes before its body."""
+        request = self.ready[-1] if self.ready else None
+        if not isinstance(request, Request) or request.length is None:
+            return
+        size = len(data) - request.length
+        is_plain = request.keeps_alive and not request.is_http10 and not request.expects_continue
+        if (
+            self._has_read
+            and is_plain
+            and request.upgrade is None
+            and size <= _KNOWN_MAX
+            and data.startswith(request.method)  # no empty line that the parser skips
+            and data.find(b"\r\n\r\n") == size - 4
+        ):
+            self._known_head, self._known_request = data[:size], request
+        self._has_read = True
 
     def _count_chunks(self, request: Request, size: int) -> None:
         """The parser sets no limit to chunk extensions and leading zeros: a body of nothing else would never end."""
@@ -121,16 +177,15 @@ class RequestReader:
                 item.body.close()
         self.request = self.ready = None
 
-    def expect_body(self, request: Request) -> None:
-        """The client waits for a word before it sends this body. For the connection to answer."""
-        raise NotImplementedError
-
     def _enqueue(self, item: Request | RequestError) -> None:
         if self.ready is None:
             self.ready = deque()
         self.ready.append(item)
 
     # --- the parser's side. An exception must not pass through it, so an error is kept until `feed` goes on.
+
+    def on_message_begin(self) -> None:
+        self._is_between = False
 
     def on_url(self, data: bytes) -> None:
         self.is_in_head = True
@@ -169,8 +224,7 @@ class RequestReader:
         self.request = request
         if request.length != 0:
             request.body = Spool(settings.spool_budget)
-            if request.expects_continue:
-                self.expect_body(request)
+            self.awaits_word = request.expects_continue
 
     def on_body(self, data: bytes) -> None:
         request = self.request
@@ -198,4 +252,5 @@ class RequestReader:
             self._fields = []
             self._head_size = 0
         self.request = None
+        self._is_between = request.keeps_alive  # else nothing may follow
         self._enqueue(request)

@@ -119,6 +119,24 @@ def check_response(
     return response
 
 
+def own_fields(request_id: bytes, queue_secs: float, node_secs: float) -> bytes:
+    """What we add to every forwarded response."""
+    return b"Server-Timing: queue;dur=%b, node;dur=%b\r\nX-Request-Id: %b\r\n" % (
+        _milliseconds(queue_secs),
+        _milliseconds(node_secs),
+        request_id,
+    )
+
+
+# Writing a float out takes 0.4 us, finding it here 0.1; past 100 ms nobody is in such a hurry.
+_TENTHS_OF_MS = [b"%d.%d" % divmod(tenths, 10) for tenths in range(1000)]
+
+
+def _milliseconds(secs: float) -> bytes:
+    tenths = int(secs * 10_000)
+    return _TENTHS_OF_MS[tenths] if 0 <= tenths < 1000 else b"%.1f" % (secs * 1000)
+
+
 def client_head(
     request: Request, response: Response, own_fields: bytes, is_chunked: bool, keeps_alive: bool
 ) -> bytes:

@@ -6,6 +6,7 @@ import asyncio
 import secrets
 import ssl
 from itertools import count
+from typing import cast
 
 from proxy.http.listener import ClientConnection
 from proxy.http.roles import RequestHandler
@@ -58,8 +59,9 @@ class HttpServer:
         for connection in due:
             connection.on_deadline(now)
 
-    def _connect(self) -> ClientConnection:
-        return ClientConnection(self._settings, self._handler, self.connections, self._next_id)
+    def _connect(self) -> asyncio.Protocol:
+        connection = ClientConnection(self._settings, self._handler, self.connections, self._next_id)
+        return cast(asyncio.Protocol, connection)
 
     def _next_id(self) -> bytes:
         return f"{self._prefix}-{next(self._numbers):x}".encode()

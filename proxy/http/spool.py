@@ -92,7 +92,8 @@ class Spool:
         self._memory = b""
         self.size = 0
 
-    close = clear
+    def close(self) -> None:
+        self.clear()
 
 
 def _write_all(file: BinaryIO, data: bytes | bytearray, offset: int) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 
+from proxy import build_kind
 from proxy.admin.actions import Who
 from proxy.admin.status import change_mark, stats_line, status
 from proxy.dispatch.line import Ticket
@@ -18,6 +19,7 @@ def ready_node(rig: Rig, name: str, now: float) -> Node:
 async def test_a_fresh_proxy(rig: Rig) -> None:
     assert status(rig.view) == {
         "version": "1.0.0",
+        "build": build_kind(),
         "uptime_secs": 0.0,
         "health": {"state": "ok", "reasons": []},
         "held": {"scaling": None, "dispatch": None},
@@ -70,6 +72,7 @@ async def test_everything_of_the_contract_as_literal_json(rig: Rig) -> None:
 
     assert json.loads(json.dumps(status(rig.view))) == {
         "version": "1.0.0",
+        "build": build_kind(),
         "uptime_secs": 12.5,
         "health": {
             "state": "degraded",

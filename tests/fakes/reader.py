@@ -12,32 +12,27 @@ from tests.fakes.client_side import http_settings
 HOST = b"Host: a\r\n"
 
 
-class Reader(RequestReader):
-    """The reader alone; `expecting` are the requests whose client waits for a word."""
-
-    def __init__(self, **settings: object) -> None:
-        numbers = count(1)
-        peer = Peer("192.0.2.7", scheme=b"http", is_trusted=False, pseudonym=b"fifo-proxy-test")
-        super().__init__(http_settings(**settings), lambda: b"id-%d" % next(numbers), peer)  # type: ignore[arg-type]
-        self.expecting: list[Request] = []
-
-    def expect_body(self, request: Request) -> None:
-        self.expecting.append(request)
-
-    def items(self) -> list[Request | RequestError]:
-        return list(self.ready or ())
-
-    def told(self) -> list[object]:
-        """Targets with bodies and trailers, and the status of an error."""
-        return [
-            item.status
-            if isinstance(item, RequestError)
-            else (item.target, item.body and item.body.read(0, item.body.size), item.trailers)
-            for item in self.items()
-        ]
+def new_reader(**settings: object) -> RequestReader:
+    numbers = count(1)
+    peer = Peer("192.0.2.7", scheme=b"http", is_trusted=False, pseudonym=b"fifo-proxy-test")
+    return RequestReader(http_settings(**settings), lambda: b"id-%d" % next(numbers), peer)  # type: ignore[arg-type]
 
 
-_readers: list[Reader] = []
+def items(reader: RequestReader) -> list[Request | RequestError]:
+    return list(reader.ready or ())
+
+
+def told(reader: RequestReader) -> list[object]:
+    """Targets with bodies and trailers, and the status of an error."""
+    return [
+        item.status
+        if isinstance(item, RequestError)
+        else (item.target, item.body and item.body.read(0, item.body.size), item.trailers)
+        for item in items(reader)
+    ]
+
+
+_readers: list[RequestReader] = []
 
 
 def drop_bodies() -> None:
@@ -46,8 +41,8 @@ def drop_bodies() -> None:
         _readers.pop().drop_bodies()
 
 
-def read(*pieces: bytes, **settings: object) -> Reader:
-    reader = Reader(**settings)
+def read(*pieces: bytes, **settings: object) -> RequestReader:
+    reader = new_reader(**settings)
     _readers.append(reader)
     for piece in pieces:
         if not reader.is_deaf:
@@ -57,7 +52,7 @@ def read(*pieces: bytes, **settings: object) -> Reader:
 
 def error_of(*pieces: bytes, **settings: object) -> RequestError:
     """The only thing that these bytes make: an error."""
-    (item,) = read(*pieces, **settings).items()
+    (item,) = items(read(*pieces, **settings))
     assert isinstance(item, RequestError)
     return item
 

@@ -5,9 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from proxy.http.listener import ClientConnection
+from proxy.http.node_link import NodeLink
+
 
 class _Socket:
     def setsockopt(self, *_: object) -> None: ...
+
+    def fileno(self) -> int:
+        return -1  # nothing is written past the transport
 
 
 class FakeTransport(asyncio.Transport):
@@ -16,7 +22,9 @@ class FakeTransport(asyncio.Transport):
     Nothing happens by itself: after `close` or `abort` the test tells the protocol with `lose`.
     """
 
-    def __init__(self, protocol: asyncio.Protocol, peer: str = "192.0.2.7", *, is_tls: bool = False) -> None:
+    def __init__(
+        self, protocol: ClientConnection | NodeLink, peer: str = "192.0.2.7", *, is_tls: bool = False
+    ) -> None:
         super().__init__(
             {"peername": (peer, 5000), "socket": _Socket(), "ssl_object": object() if is_tls else None}
         )

@@ -8,7 +8,7 @@ import pytest
 
 from proxy.errors import LineFull, MalformedRequest, MethodRefused, NodeAnsweredBadly, NodeBroke
 from proxy.http.message import Field
-from proxy.http.response import Framing, Response, check_response, client_head, problem_response
+from proxy.http.response import Framing, Response, check_response, client_head, own_fields, problem_response
 from tests.fakes.node_side import UPGRADE, make_request
 
 
@@ -166,3 +166,22 @@ def test_problems_differ() -> None:
     assert b"\r\nAllow: GET, " in problem_response(MethodRefused("x"), b"id", 0, keeps_alive=False)
     head = problem_response(MalformedRequest("x"), b"id", 0, keeps_alive=False, is_head=True)
     assert head.endswith(b"Connection: close\r\n\r\n")
+
+
+@pytest.mark.parametrize(
+    ("secs", "written"),
+    [
+        (0.0, b"0.0"),
+        (0.00126, b"1.2"),
+        (0.0999, b"99.9"),
+        (0.1, b"100.0"),
+        (12.34567, b"12345.7"),
+        (-0.5, b"-500.0"),
+    ],
+)
+def test_times_are_written_in_milliseconds(secs: float, written: bytes) -> None:
+    fields = own_fields(b"id-1", secs, secs)
+    assert fields == b"Server-Timing: queue;dur=%b, node;dur=%b\r\nX-Request-Id: id-1\r\n" % (
+        written,
+        written,
+    )
