@@ -15,6 +15,7 @@ import click
 
 from proxy import __version__, build_kind
 from proxy.cli_operate import admin_options, dispatch, node, queue, scaling
+from proxy.what_if_cli import refuse, simulate
 
 config_option = click.option(
     "--config",
@@ -54,7 +55,7 @@ def serve(config_path: Path) -> None:
     try:
         code = run(config_path)
     except ConfigError as error:
-        _refuse(error.faults)
+        refuse(error.faults)
     sys.exit(code)
 
 
@@ -68,7 +69,7 @@ def check(config_path: Path) -> None:
     try:
         config = load(config_path, os.environ)
     except ConfigError as error:
-        _refuse(error.faults)
+        refuse(error.faults)
     for warning in config.warnings:
         click.echo(f"warning: {warning}", err=True)
     click.echo(json.dumps(effective(config), indent=2, ensure_ascii=False))
@@ -112,82 +113,6 @@ def status(admin: str, token: str | None, as_json: bool, watch: bool, every: flo
         click.echo(f"fifo-proxy: {error}", err=True)
         sys.exit(1)
     sys.exit(0 if is_well else 1)
-
-
-@main.command()
-@click.argument("trace", type=click.Path(path_type=Path))
-@click.option(
-    "--config",
-    "config_path",
-    metavar="PATH",
-    type=click.Path(path_type=Path),
-    help="Configuration with the current thresholds; without it, the defaults.",
-)
-@click.option("--set", "sets", metavar="KEY=VALUE", multiple=True, help="Another value for a key.")
-@click.option(
-    "--sweep",
-    "sweeps",
-    metavar="KEY=A,B,C",
-    multiple=True,
-    help="Several values for a key; a row for each combination.",
-)
-@click.option("--policy", metavar="NAME", help="Another scaling_policy.")
-@click.option(
-    "--node-start",
-    "start",
-    metavar="SPEC",
-    default="const:60",
-    show_default=True,
-    help="How long a node takes to start, in seconds: const:60, uniform:40,90, lognorm:60,0.3 or file:quantiles.csv.",
-)
-@click.option("--seed", type=int, default=0, show_default=True, help="For start times by chance.")
-@click.option(
-    "--price-per-hour", metavar="PRICE", type=click.FloatRange(min=0), help="Of one node; adds the cost."
-)
-@click.option(
-    "--limit-wait",
-    metavar="SECONDS",
-    type=click.FloatRange(min=0),
-    default=60.0,
-    show_default=True,
-    help="Shows the share of requests that waited longer.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def simulate(
-    trace: Path,
-    config_path: Path | None,
-    sets: tuple[str, ...],
-    sweeps: tuple[str, ...],
-    policy: str | None,
-    start: str,
-    seed: int,
-    price_per_hour: float | None,
-    limit_wait: float,
-    as_json: bool,
-) -> None:
-    """Replay a trace through the real rules in virtual time: what would other thresholds have done?
-
-    TRACE is CSV with the header arrival_s,service_s: when each request arrived and how long a node works on it, in
-    seconds, sorted by arrival.
-    """
-    from proxy import what_if
-    from proxy.errors import ConfigError
-    from proxy.scaling.traces import UnusableNodeStart, UnusableTrace
-
-    try:
-        found = what_if.run(
-            trace,
-            what_if.settings_of(config_path, sets, sweeps, policy),
-            start=start,
-            seed=seed,
-            limit_wait_secs=limit_wait,
-            price_per_hour=price_per_hour,
-        )
-    except ConfigError as error:
-        _refuse(error.faults)
-    except (UnusableTrace, UnusableNodeStart) as error:
-        _refuse([str(error)])
-    what_if.show(found, as_json=as_json, limit_wait_secs=limit_wait)
 
 
 @main.command("demo-node")
@@ -237,7 +162,4 @@ def demo_node(port: int, host: str, ready_after: float, work: float) -> None:
     sys.exit(run(host, port, ready_after_secs=ready_after, work_secs=work))
 
 
-def _refuse(faults: list[str]) -> None:
-    for fault in faults:
-        click.echo(fault, err=True)
-    sys.exit(2)
+main.add_command(simulate)

@@ -74,6 +74,58 @@ def test_start_times_by_chance_are_seeded(trace: Path) -> None:
     )
 
 
+def test_failures_are_seeded_counted_and_left_out_of_what_is_useful(trace: Path) -> None:
+    arguments = (trace, "--set", "max_nodes=6", "--failed-starts", "0.5", "--node-deaths", "3")
+    result = simulate(*arguments, "--json")
+    assert result.exit_code == 0, result.output
+    (row,) = json.loads(result.stdout)
+    assert row["failed_starts"] > 0
+    assert 0 < row["failed_requests"] <= row["node_deaths"]
+    assert row["requests"] == 360
+    assert row["useful_hours"] == pytest.approx((360 - row["failed_requests"]) * 30 / 3600)
+    assert simulate(*arguments, "--json").stdout == result.stdout
+    assert simulate(*arguments, "--json", "--seed", "1").stdout != result.stdout
+    assert "failed requests" in simulate(*arguments).stdout
+    assert "failed requests" not in simulate(trace).stdout
+
+
+def test_the_proxys_own_request_log_in_rotated_files(tmp_path: Path) -> None:
+    line = '{"arrival": "2026-03-01T10:00:%02d.000000Z", "run_secs": %s}\n'
+    (tmp_path / "log").write_text(line % (7, 5) + line % (9, "null"))
+    (tmp_path / "log.1").write_text(line % (1, 2.5) + line % (0, 4))
+    result = simulate(tmp_path / "log", tmp_path / "log.1", "--json")
+    assert result.exit_code == 0, result.output
+    assert result.stderr == "lines without a run, left out: 1\n"
+    (row,) = json.loads(result.stdout)
+    assert (row["requests"], row["wait_max"]) == (3, 3)
+    assert row["useful_hours"] == pytest.approx(11.5 / 3600)
+
+
+def test_a_terminal_shows_how_far_it_is_and_nothing_else_changes(
+    trace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quiet = simulate(trace, "--sweep", "max_nodes=3,6", "--json")
+    assert quiet.stderr == ""
+    monkeypatch.setenv("FORCE_COLOR", "1")  # what rich takes for a terminal
+    shown = simulate(trace, "--sweep", "max_nodes=3,6", "--json")
+    assert "simulating" in shown.stderr
+    assert "100%" in shown.stderr
+    assert shown.stdout == quiet.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--failed-starts", "1"], "1.0 is not in the range 0<=x<1"),
+        (["--node-deaths", "-1"], "-1.0 is not in the range x>=0"),
+    ],
+)
+def test_failures_out_of_range(trace: Path, arguments: list[str], said: str) -> None:
+    result = simulate(trace, *arguments)
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -1,4 +1,4 @@
-"""What a simulated run comes to: waits, node-hours, cost."""
+"""What a simulated run comes to: waits, node-hours, cost, failures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ _HOUR_MS = 3_600_000
 @dataclass(frozen=True, slots=True)
 class Figures:
     """Waits in seconds, `late_share` of those that waited longer than the limit; node time in hours; `starts` of nodes
-    and `actions` of the scaler; `cost` in the price's currency, None without a price."""
+    and `actions` of the scaler; `cost` in the price's currency, None without a price. Of the requests
+    `failed_requests` were cut by one of the `node_deaths`: what they ran is not useful."""
 
     requests: int
     wait_p50: float
@@ -29,6 +30,9 @@ class Figures:
     starts: int
     actions: int
     cost: float | None
+    failed_requests: int = 0
+    failed_starts: int = 0
+    node_deaths: int = 0
 
 
 def figures_of(run: Run, *, limit_wait_secs: float, price_per_hour: float | None) -> Figures:
@@ -50,6 +54,9 @@ def figures_of(run: Run, *, limit_wait_secs: float, price_per_hour: float | None
         starts=sum(action.count for _, action in run.actions if isinstance(action, Up)),
         actions=len(run.actions),
         cost=None if price_per_hour is None else paid * price_per_hour,
+        failed_requests=len(run.cut_ms),
+        failed_starts=run.failed_starts,
+        node_deaths=sum(life.died_ms is not None for life in run.nodes),
     )
 
 

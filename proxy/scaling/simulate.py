@@ -5,6 +5,10 @@ nodes become ready, then requests arrive (in the trace's order), then the scaler
 inside each of them. The scaler checks at whole multiples of its interval, and at once when a request finds
 no node and none starting. Always: a check that is skipped would have done nothing, since nothing changed and
 no limit was reached.
+
+Failures are those of the real proxy: a start that fails is paid until its time is up, then puts the next
+creates off; the run of a node that dies is over, its outcome unknown, and not served again; the node is unready
+until it is given up. Always: every request starts once, and is served or in `Run.cut_ms`.
 """
 
 from __future__ import annotations
@@ -17,23 +21,42 @@ from math import ceil
 
 from proxy.dispatch.dispatcher import Dispatcher, Lease
 from proxy.dispatch.line import Ticket
-from proxy.dispatch.nodes import Node
+from proxy.dispatch.nodes import GONE, IDLE, Node
+from proxy.errors import ProviderError
+from proxy.scaling.failures import Failures
 from proxy.scaling.rules import Action, Down, Limits, Memory, Policy, Seen, SeenNode, decide, next_change
 from proxy.scaling.traces import UnusableTrace
+from proxy.scaling.troubles import Backoff
 
 _NEVER = 1 << 62
-_END_OF_RUN, _NODE_READY = 0, 1
+NO_FAILURES = Failures()
+_END_OF_RUN, _NODE_READY, _NODE_DEATH, _GIVING_UP = range(4)
+
+
+@dataclass(slots=True)
+class Life:
+    """One node's, in ms: paid from `created_ms` to `gone_ms`. `ready_ms` and `died_ms` are None where that
+    did not happen."""
+
+    created_ms: int
+    ready_ms: int | None = None
+    died_ms: int | None = None
+    gone_ms: int = _NEVER
 
 
 @dataclass(slots=True)
 class Run:
     """What happened, in milliseconds from the trace's origin. `start_ms` and `wait_ms` are in the trace's
-    order; nodes are numbered from 0 as they were created, those of the floor at time 0 first, and paid from
-    then to their end."""
+    order; `nodes` are numbered from 0 as they were created, those of the floor at time 0 first, and paid from
+    then to their end. `cut_ms`: when the runs of these requests (by place in the trace) were cut by the death
+    of their node; `busy_ms` is without them. `failed_starts`: nodes that were given up before they were ready."""
 
     start_ms: array[int] = field(default_factory=lambda: array("q"))
     wait_ms: array[int] = field(default_factory=lambda: array("q"))
     actions: list[tuple[int, Action]] = field(default_factory=list)
+    nodes: list[Life] = field(default_factory=list)
+    cut_ms: dict[int, int] = field(default_factory=dict)
+    failed_starts: int = 0
     paid_ms: int = 0
     busy_ms: int = 0
     horizon_ms: int = 0
@@ -48,6 +71,7 @@ def simulate(
     *,
     check_interval_ms: int = 5000,
     drain_ms: int = 1_800_000,
+    failures: Failures = NO_FAILURES,
 ) -> Run:
     """Serve the trace, (arrival_ms, service_ms) sorted by arrival, and check until `drain_ms` after its last
     arrival or until its last run ends. `limits` are in seconds as ever; `node_start` tells each node's start
@@ -56,7 +80,9 @@ def simulate(
     `min_nodes` nodes are ready at 0. Memory: 16 bytes for a request, the actions, and what waits. Raises
     UnusableTrace.
     """
-    simulation = _Simulation(replace(limits, ticks_per_sec=1000), policy, node_start, check_interval_ms)
+    simulation = _Simulation(
+        replace(limits, ticks_per_sec=1000), policy, node_start, check_interval_ms, failures
+    )
     return simulation.run(iter(trace), drain_ms)
 
 
@@ -70,12 +96,19 @@ class _Request(Ticket):
 
 class _Simulation:
     def __init__(
-        self, limits: Limits, policy: Policy, node_start: Callable[[], int], check_interval_ms: int
+        self,
+        limits: Limits,
+        policy: Policy,
+        node_start: Callable[[], int],
+        check_interval_ms: int,
+        failures: Failures,
     ) -> None:
         self._limits = limits
         self._policy = policy
         self._node_start = node_start
         self._interval = check_interval_ms
+        self._failures = failures
+        self._backoff = Backoff(failures.jitter)  # in seconds
         self._now = 0
         self._last_end = 0
         self._memory = Memory()
@@ -84,7 +117,7 @@ class _Simulation:
         self._is_cold = False
         self._dispatcher = Dispatcher(capacity=_NEVER, grant=self._grant, on_cold=self._note_cold)
         for _ in range(limits.min_nodes):
-            self._dispatcher.ready(self._dispatcher.add("node", 0), 0)
+            self._become_ready(self._add())
 
     def run(self, trace: Iterator[tuple[int, int]], drain_ms: int) -> Run:
         events, dispatcher = self._events, self._dispatcher
@@ -101,7 +134,8 @@ class _Simulation:
                 raise UnusableTrace(f"{len(dispatcher.line)} requests wait for ever: no node may be created")
             self._now = now
             if now == event:
-                self._happen(heappop(events)[3])
+                _, kind, _, what = heappop(events)
+                self._happen(kind, what)
             elif now == arrival:
                 dispatcher.join(_Request(service), now)
                 if self._is_cold:
@@ -116,21 +150,26 @@ class _Simulation:
                 continue
             check = min(check, self._check_at(now))
 
-    def _happen(self, what: Lease | Node) -> None:
+    def _happen(self, kind: int, what: Lease | Node) -> None:
         if isinstance(what, Lease):
-            self._dispatcher.release(what, self._now)
-        else:
-            self._dispatcher.ready(what, self._now)
+            if not what.is_returned:  # as it is when its node died
+                self._last_end = self._now
+                self._dispatcher.release(what, self._now)
+        elif kind == _NODE_READY:
+            self._become_ready(what)
+        elif what.state is not GONE:
+            if kind == _NODE_DEATH:
+                self._die(what)
+            else:
+                self._give_up(what)
 
     def _grant(self, ticket: Ticket, lease: Lease) -> None:
         assert isinstance(ticket, _Request)
         now, run = self._now, self._run
-        end = now + ticket.service_ms
         run.start_ms.append(now)
         run.wait_ms.append(now - int(ticket.joined_at))
         run.busy_ms += ticket.service_ms
-        self._last_end = max(self._last_end, end)
-        heappush(self._events, (end, _END_OF_RUN, lease.node.number, lease))
+        heappush(self._events, (now + ticket.service_ms, _END_OF_RUN, lease.node.number, lease))
 
     def _note_cold(self) -> None:
         self._is_cold = True
@@ -142,7 +181,10 @@ class _Simulation:
             queue_length=len(dispatcher.line),
             oldest_wait=dispatcher.line.oldest_wait(now),
             running=dispatcher.running,
-            nodes=[SeenNode(node.number - 1, node.state, node.last_used_at) for node in dispatcher.nodes],
+            nodes=[
+                SeenNode(node.number - 1, node.state, node.last_used_at, node.unready_since)
+                for node in dispatcher.nodes
+            ],
         )
         actions = decide(self._policy, seen, self._memory, self._limits, now)
         for action in actions:
@@ -154,20 +196,72 @@ class _Simulation:
 
     def _act(self, action: Action) -> None:
         now, dispatcher, run = self._now, self._dispatcher, self._run
+        if not isinstance(action, Down) and self._backoff.delay(now / 1000):
+            return
         run.actions.append((now, action))
         self._memory = self._memory.after(action, now)
         if isinstance(action, Down):
             for number in action.numbers:
                 node = dispatcher.nodes.get(number + 1)
                 assert node is not None
-                run.paid_ms += now - int(node.created_at)
-                dispatcher.drain(node)
-                dispatcher.remove(node)
+                self._remove(node)
             return
         for _ in range(action.count):
-            node = dispatcher.add("node", now)
-            heappush(self._events, (now + self._node_start(), _NODE_READY, node.number, node))
+            self._start(self._add())
         run.peak_nodes = max(run.peak_nodes, len(dispatcher.nodes))
+
+    # one node's life
+
+    def _add(self) -> Node:
+        self._run.nodes.append(Life(self._now))
+        return self._dispatcher.add("node", self._now)
+
+    def _start(self, node: Node) -> None:
+        if self._failures.fails_to_start():
+            self._give_up_after(self._failures.start_timeout_ms, node)
+        else:
+            heappush(self._events, (self._now + self._node_start(), _NODE_READY, node.number, node))
+
+    def _become_ready(self, node: Node) -> None:
+        self._run.nodes[node.number - 1].ready_ms = self._now
+        self._backoff.succeed()
+        if (life := self._failures.life_ms()) is not None:
+            heappush(self._events, (self._now + life, _NODE_DEATH, node.number, node))
+        self._dispatcher.ready(node, self._now)
+
+    def _die(self, node: Node) -> None:
+        """An idle node's death is seen at once: what would be sent to it is refused, and so is sent again."""
+        now, run = self._now, self._run
+        run.nodes[node.number - 1].died_ms = now
+        if node.state is IDLE:
+            self._dispatcher.unready(node, now, "died")
+        else:
+            (lease,) = (
+                what
+                for _, _, number, what in self._events
+                if number == node.number and isinstance(what, Lease) and not what.is_returned
+            )
+            assert isinstance(lease.ticket, _Request)
+            run.cut_ms[lease.ticket.number - 1] = self._last_end = now
+            run.busy_ms -= lease.ticket.service_ms
+            self._dispatcher.release_unready(lease, now, "died")
+        self._give_up_after(self._failures.unready_destroy_ms, node)
+
+    def _give_up_after(self, limit_ms: int, node: Node) -> None:
+        """At the first check at which the limit is passed."""
+        heappush(self._events, (self._check_at(self._now + limit_ms + 1), _GIVING_UP, node.number, node))
+
+    def _give_up(self, node: Node) -> None:
+        if self._run.nodes[node.number - 1].ready_ms is None:
+            self._run.failed_starts += 1
+            self._backoff.fail(self._now / 1000, ProviderError("not ready in time"))
+        self._remove(node)
+
+    def _remove(self, node: Node) -> None:
+        self._run.nodes[node.number - 1].gone_ms = self._now
+        self._run.paid_ms += self._now - int(node.created_at)
+        self._dispatcher.drain(node)
+        self._dispatcher.remove(node)
 
     def _check_at(self, instant: int) -> int:
         """The first regular check at or after an instant."""
@@ -175,5 +269,7 @@ class _Simulation:
 
     def _close(self) -> Run:
         run = self._run
-        run.paid_ms += sum(run.horizon_ms - int(node.created_at) for node in self._dispatcher.nodes)
+        for node in self._dispatcher.nodes:
+            run.nodes[node.number - 1].gone_ms = run.horizon_ms
+            run.paid_ms += run.horizon_ms - int(node.created_at)
         return run

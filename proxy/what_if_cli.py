@@ -1,0 +1,154 @@
+"""The commands that ask what would have been: `simulate`. They share how the trace and the world are told.
+
+As in `cli.py`, what a command needs is imported when it runs.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+if TYPE_CHECKING:
+    from proxy.what_if import Scenario
+
+Command = Callable[..., Any]
+
+_SCENARIO = (
+    click.argument("traces", metavar="TRACE...", nargs=-1, required=True, type=click.Path(path_type=Path)),
+    click.option(
+        "--config",
+        "config_path",
+        metavar="PATH",
+        type=click.Path(path_type=Path),
+        help="Configuration with the current thresholds; without it, the defaults.",
+    ),
+    click.option("--set", "sets", metavar="KEY=VALUE", multiple=True, help="Another value for a key."),
+    click.option(
+        "--node-start",
+        "start",
+        metavar="SPEC",
+        default="const:60",
+        show_default=True,
+        help="How long a node takes to start, in seconds: const:60, uniform:40,90, lognorm:60,0.3 (median, sigma) "
+        "or file:quantiles.csv.",
+    ),
+    click.option(
+        "--failed-starts",
+        metavar="SHARE",
+        type=click.FloatRange(min=0, max=1, max_open=True),
+        default=0.0,
+        help="Share of node starts, from 0 to below 1, that fail: paid until node_start_timeout_secs.",
+    ),
+    click.option(
+        "--node-deaths",
+        metavar="PER_HOUR",
+        type=click.FloatRange(min=0),
+        default=0.0,
+        help="Deaths for each hour that a node is ready; the request it runs fails, and it is paid until "
+        "unready_destroy_secs.",
+    ),
+    click.option(
+        "--seed",
+        type=int,
+        default=0,
+        show_default=True,
+        help="For what happens by chance; the same seed repeats it.",
+    ),
+    click.option(
+        "--price-per-hour", metavar="PRICE", type=click.FloatRange(min=0), help="Of one node; adds the cost."
+    ),
+    click.option(
+        "--limit-wait",
+        metavar="SECONDS",
+        type=click.FloatRange(min=0),
+        default=60.0,
+        show_default=True,
+        help="Shows the share of requests that waited longer.",
+    ),
+    click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+)
+
+
+def scenario_options(command: Command) -> Command:
+    """The trace and what both commands say about the world."""
+    for option in reversed(_SCENARIO):
+        command = option(command)
+    return command
+
+
+@click.command()
+@scenario_options
+@click.option(
+    "--sweep",
+    "sweeps",
+    metavar="KEY=A,B,C",
+    multiple=True,
+    help="Several values for a key; a row for each combination.",
+)
+@click.option("--policy", metavar="NAME", help="Another scaling_policy.")
+def simulate(
+    config_path: Path | None,
+    sets: tuple[str, ...],
+    sweeps: tuple[str, ...],
+    policy: str | None,
+    as_json: bool,
+    **world: Any,
+) -> None:
+    """Replay a trace through the real rules in virtual time: what would other thresholds have done?
+
+    TRACE is CSV with the header arrival_s,service_s (when each request arrived and how long a node works on it, in
+    seconds, sorted by arrival), or the proxy's own request log as it is, JSON lines or CSV; several files, as of a
+    rotated log, are taken together.
+    """
+    from proxy import what_if
+    from proxy.errors import ConfigError
+    from proxy.scaling.traces import UnusableNodeStart, UnusableTrace
+
+    try:
+        settings = what_if.settings_of(config_path, sets, sweeps, policy)
+        scenario = load_scenario(**world)
+        found = [(differs, scenario.figures(run)) for differs, _, run in what_if.run_all(scenario, settings)]
+    except ConfigError as error:
+        refuse(error.faults)
+    except (UnusableTrace, UnusableNodeStart) as error:
+        refuse([str(error)])
+    what_if.show(found, as_json=as_json, limit_wait_secs=scenario.limit_wait_secs)
+
+
+def load_scenario(
+    *,
+    traces: tuple[Path, ...],
+    start: str,
+    failed_starts: float,
+    node_deaths: float,
+    seed: int,
+    price_per_hour: float | None,
+    limit_wait: float,
+) -> Scenario:
+    """The options of `scenario_options`. Raises UnusableTrace."""
+    from proxy.scaling.trace_files import load_trace
+    from proxy.what_if import Scenario
+
+    trace = load_trace(traces)
+    if trace.left_out:
+        click.echo(f"lines without a run, left out: {trace.left_out}", err=True)
+    return Scenario(
+        trace,
+        start=start,
+        seed=seed,
+        failed_starts=failed_starts,
+        node_deaths=node_deaths,
+        limit_wait_secs=limit_wait,
+        price_per_hour=price_per_hour,
+    )
+
+
+def refuse(faults: list[str]) -> NoReturn:
+    """Bad usage or configuration, a line for each fault."""
+    for fault in faults:
+        click.echo(fault, err=True)
+    sys.exit(2)
