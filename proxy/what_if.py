@@ -17,9 +17,11 @@ from rich.table import Table
 
 from proxy.config import Config, parse, read
 from proxy.errors import ConfigError
+from proxy.report.page import page_of_run, page_of_sweep
 from proxy.scaling.failures import failures_by_chance
-from proxy.scaling.figures import Figures, figures_of
+from proxy.scaling.figures import Figures, columns_of, figures_of
 from proxy.scaling.rules import Limits
+from proxy.scaling.series import series_of
 from proxy.scaling.simulate import Run, simulate
 from proxy.scaling.trace_files import Trace
 from proxy.scaling.traces import node_start
@@ -82,16 +84,40 @@ class Scenario:
     def figures(self, run: Run) -> Figures:
         return figures_of(run, limit_wait_secs=self.limit_wait_secs, price_per_hour=self.price_per_hour)
 
+    def told(self) -> dict[str, str]:
+        """What it is besides the trace, for people."""
+        told = {"node start": self.start, "seed": str(self.seed)}
+        if self.failed_starts:
+            told["failed starts"] = f"{self.failed_starts:.1%}"
+        if self.node_deaths:
+            told["node deaths"] = f"{self.node_deaths:g} per node-hour"
+        if self.price_per_hour is not None:
+            told["price of a node-hour"] = f"{self.price_per_hour:g}"
+        return told
 
-def run_all(
-    scenario: Scenario, settings: Sequence[tuple[Mapping[str, Any], Config]]
-) -> Iterator[tuple[Mapping[str, Any], Config, Run]]:
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """`differs`: what distinguishes its configuration in a sweep. `run`: only of a single one, a sweep of long
+    traces would fill the memory with them."""
+
+    differs: Mapping[str, Any]
+    config: Config
+    figures: Figures
+    run: Run | None
+
+
+def run_all(scenario: Scenario, settings: Sequence[tuple[Mapping[str, Any], Config]]) -> list[Result]:
     """Replay each setting, with a progress bar on a terminal. Raises UnusableTrace and UnusableNodeStart."""
+    results = []
     with progress_bar() as progress:
         task = progress.add_task("simulating", total=len(settings) * len(scenario.trace))
         for differs, config in settings:
             requests = None if progress.disable else _counted(scenario.trace, progress, task)
-            yield differs, config, scenario.replay(config, requests)
+            run = scenario.replay(config, requests)
+            kept = run if len(settings) == 1 else None
+            results.append(Result(differs, config, scenario.figures(run), kept))
+    return results
 
 
 def progress_bar() -> Progress:
@@ -117,57 +143,57 @@ def _counted(trace: Trace, progress: Progress, task: TaskID) -> Iterator[tuple[i
 
 def limits_of(config: Config) -> Limits:
     """The configuration's limits for the rules."""
-    names = {field.name for field in fields(Limits)} & set(Config.model_fields)
-    return Limits(**{name: getattr(config, name) for name in names})
+    return Limits(**{key: getattr(config, key) for key in rule_keys() if key != "scaling_policy"})
 
 
-def show(
-    found: Sequence[tuple[Mapping[str, Any], Figures]], *, as_json: bool, limit_wait_secs: float
-) -> None:
+def rule_keys() -> list[str]:
+    """The keys of the configuration that the rules decide by."""
+    limits = {field.name for field in fields(Limits)}
+    return ["scaling_policy", *(key for key in Config.model_fields if key in limits)]
+
+
+def write_report(path: Path, name: str, scenario: Scenario, results: Sequence[Result]) -> None:
+    """The page of these results; of a single one, of its run over time. Raises OSError."""
+    first, world = results[0], scenario.told()
+    limits = {key: getattr(first.config, key) for key in rule_keys() if key not in first.differs}
+    if first.run is not None:
+        page = page_of_run(
+            name,
+            first.run,
+            series_of(first.run, scenario.trace.service_ms),
+            first.figures,
+            limit_wait_secs=scenario.limit_wait_secs,
+            max_nodes=first.config.max_nodes,
+            run_with={**world, **first.differs, **limits},
+        )
+    else:
+        page = page_of_sweep(
+            name,
+            [(result.differs, result.figures) for result in results],
+            limit_wait_secs=scenario.limit_wait_secs,
+            run_with={**world, **limits},
+        )
+    path.write_text(page, encoding="utf-8")
+
+
+def show(results: Sequence[Result], *, as_json: bool, limit_wait_secs: float) -> None:
     """Print the table, or JSON: a list of `{"settings": {...}, ...figures}`."""
     if as_json:
-        print(
-            json.dumps(
-                [{"settings": dict(differs), **asdict(figures)} for differs, figures in found], indent=2
-            )
-        )
+        rows = [{"settings": dict(result.differs), **asdict(result.figures)} for result in results]
+        print(json.dumps(rows, indent=2))
         return
-    figures = [each for _, each in found]
+    figures = [result.figures for result in results]
     table = Table(box=box.SIMPLE)
-    for key in found[0][0]:
+    for key in results[0].differs:
         table.add_column(key, no_wrap=True)
     columns = columns_of(figures, limit_wait_secs)
     for name in columns:
         table.add_column(name, justify="right")
-    for (differs, _), *cells in zip(found, *columns.values(), strict=True):
-        table.add_row(*map(str, differs.values()), *cells)
+    for result, *cells in zip(results, *columns.values(), strict=True):
+        table.add_row(*map(str, result.differs.values()), *cells)
     console = Console(width=max(Console().width, _WIDTH))
     console.print(f"{figures[0].requests} requests")
     console.print(table)
-
-
-def columns_of(figures: Sequence[Figures], limit_wait_secs: float) -> dict[str, list[str]]:
-    """The figures as a table: each column's heading and cells. Cost and failures where there are any."""
-    columns = {
-        "wait p50": [f"{each.wait_p50:.1f} s" for each in figures],
-        "p95": [f"{each.wait_p95:.1f} s" for each in figures],
-        "p99": [f"{each.wait_p99:.1f} s" for each in figures],
-        "max": [f"{each.wait_max:.1f} s" for each in figures],
-        f"> {limit_wait_secs:g} s": [f"{each.late_share:.1%}" for each in figures],
-        "paid h": [f"{each.paid_hours:.2f}" for each in figures],
-        "useful h": [f"{each.useful_hours:.2f}" for each in figures],
-        "used": [f"{each.utilisation:.1%}" for each in figures],
-        "peak": [str(each.peak_nodes) for each in figures],
-        "starts": [str(each.starts) for each in figures],
-        "actions": [str(each.actions) for each in figures],
-    }
-    if any(each.failed_starts or each.node_deaths for each in figures):
-        columns["failed starts"] = [str(each.failed_starts) for each in figures]
-        columns["deaths"] = [str(each.node_deaths) for each in figures]
-        columns["failed requests"] = [str(each.failed_requests) for each in figures]
-    if any(each.cost is not None for each in figures):
-        columns["cost"] = ["" if each.cost is None else f"{each.cost:.2f}" for each in figures]
-    return columns
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -90,11 +90,18 @@ def scenario_options(command: Command) -> Command:
     help="Several values for a key; a row for each combination.",
 )
 @click.option("--policy", metavar="NAME", help="Another scaling_policy.")
+@click.option(
+    "--report",
+    metavar="FILE.html",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write a page with pictures: the run over time or, of a sweep, cost against wait.",
+)
 def simulate(
     config_path: Path | None,
     sets: tuple[str, ...],
     sweeps: tuple[str, ...],
     policy: str | None,
+    report: Path | None,
     as_json: bool,
     **world: Any,
 ) -> None:
@@ -111,12 +118,19 @@ def simulate(
     try:
         settings = what_if.settings_of(config_path, sets, sweeps, policy)
         scenario = load_scenario(**world)
-        found = [(differs, scenario.figures(run)) for differs, _, run in what_if.run_all(scenario, settings)]
+        results = what_if.run_all(scenario, settings)
     except ConfigError as error:
         refuse(error.faults)
     except (UnusableTrace, UnusableNodeStart) as error:
         refuse([str(error)])
-    what_if.show(found, as_json=as_json, limit_wait_secs=scenario.limit_wait_secs)
+    if report is not None:
+        name = ", ".join(path.name for path in world["traces"])
+        try:
+            what_if.write_report(report, name, scenario, results)
+        except OSError as error:
+            click.echo(f"fifo-proxy: {report}: {error.strerror}", err=True)
+            sys.exit(1)
+    what_if.show(results, as_json=as_json, limit_wait_secs=scenario.limit_wait_secs)
 
 
 def load_scenario(

@@ -60,6 +60,30 @@ def figures_of(run: Run, *, limit_wait_secs: float, price_per_hour: float | None
     )
 
 
+def columns_of(figures: Sequence[Figures], limit_wait_secs: float) -> dict[str, list[str]]:
+    """The figures as a table: each column's heading and cells. Cost and failures where there are any."""
+    columns = {
+        "wait p50": [f"{each.wait_p50:.1f} s" for each in figures],
+        "p95": [f"{each.wait_p95:.1f} s" for each in figures],
+        "p99": [f"{each.wait_p99:.1f} s" for each in figures],
+        "max": [f"{each.wait_max:.1f} s" for each in figures],
+        f"> {limit_wait_secs:g} s": [f"{each.late_share:.1%}" for each in figures],
+        "paid h": [f"{each.paid_hours:.2f}" for each in figures],
+        "useful h": [f"{each.useful_hours:.2f}" for each in figures],
+        "used": [f"{each.utilisation:.1%}" for each in figures],
+        "peak": [str(each.peak_nodes) for each in figures],
+        "starts": [str(each.starts) for each in figures],
+        "actions": [str(each.actions) for each in figures],
+    }
+    if any(each.failed_starts or each.node_deaths for each in figures):
+        columns["failed starts"] = [str(each.failed_starts) for each in figures]
+        columns["deaths"] = [str(each.node_deaths) for each in figures]
+        columns["failed requests"] = [str(each.failed_requests) for each in figures]
+    if any(each.cost is not None for each in figures):
+        columns["cost"] = ["" if each.cost is None else f"{each.cost:.2f}" for each in figures]
+    return columns
+
+
 def percentile(ordered: Sequence[float], percent: float) -> float:
     """Linear between neighbours, as numpy's default; 0 of nothing."""
     if not ordered:
