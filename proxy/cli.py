@@ -15,7 +15,7 @@ import click
 
 from proxy import __version__, build_kind
 from proxy.cli_operate import admin_options, dispatch, node, queue, scaling
-from proxy.what_if_cli import refuse, simulate
+from proxy.what_if_cli import refuse, simulate, tune
 
 config_option = click.option(
     "--config",
@@ -163,3 +163,4 @@ def demo_node(port: int, host: str, ready_after: float, work: float) -> None:
 
 
 main.add_command(simulate)
+main.add_command(tune)

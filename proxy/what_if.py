@@ -27,17 +27,22 @@ from proxy.scaling.trace_files import Trace
 from proxy.scaling.traces import node_start
 
 _ADVANCE = 2048  # requests between two looks at the progress bar
-_WIDTH = 170  # a row of figures that is broken over lines cannot be compared
+TABLE_WIDTH = 170  # a row of figures that is broken over lines cannot be compared
 # Without a file: the rules do not ask what makes the nodes.
 _ANY_ENGINE = {"provider": {"kind": "process", "command": ["node", "{port}"]}}
+
+
+def base_of(config_path: Path | None, sets: Sequence[str]) -> dict[str, Any]:
+    """The current configuration as it is written, with other values for some keys. Raises ConfigError."""
+    base: dict[str, Any] = read(config_path) if config_path is not None else dict(_ANY_ENGINE)
+    return base | {key: _value(text) for key, text in map(_pair, sets)}
 
 
 def settings_of(
     config_path: Path | None, sets: Sequence[str], sweeps: Sequence[str], policy: str | None
 ) -> list[tuple[dict[str, Any], Config]]:
     """Every setting to try: what distinguishes it, and its configuration. Raises ConfigError, one line per fault."""
-    base: dict[str, Any] = read(config_path) if config_path is not None else dict(_ANY_ENGINE)
-    base |= {key: _value(text) for key, text in map(_pair, sets)}
+    base = base_of(config_path, sets)
     if policy is not None:
         base["scaling_policy"] = policy
     swept = [(key, [_value(part) for part in text.split(",")]) for key, text in map(_pair, sweeps)]
@@ -191,7 +196,7 @@ def show(results: Sequence[Result], *, as_json: bool, limit_wait_secs: float) ->
         table.add_column(name, justify="right")
     for result, *cells in zip(results, *columns.values(), strict=True):
         table.add_row(*map(str, result.differs.values()), *cells)
-    console = Console(width=max(Console().width, _WIDTH))
+    console = Console(width=max(Console().width, TABLE_WIDTH))
     console.print(f"{figures[0].requests} requests")
     console.print(table)
 

@@ -1,4 +1,4 @@
-"""The commands that ask what would have been: `simulate`. They share how the trace and the world are told.
+"""The commands that ask what would have been, `simulate` and `tune`. They share how the trace and the world are told.
 
 As in `cli.py`, what a command needs is imported when it runs.
 """
@@ -131,6 +131,84 @@ def simulate(
             click.echo(f"fifo-proxy: {report}: {error.strerror}", err=True)
             sys.exit(1)
     what_if.show(results, as_json=as_json, limit_wait_secs=scenario.limit_wait_secs)
+
+
+@click.command()
+@scenario_options
+@click.option(
+    "--target-p95-wait",
+    "target_secs",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0),
+    required=True,
+    help="The wait that 95 of 100 requests must not exceed.",
+)
+@click.option(
+    "--max-nodes",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="The most nodes to try; without it, the current max_nodes.",
+)
+@click.option(
+    "--held-out",
+    metavar="SHARE",
+    type=click.FloatRange(min=0, max=1, min_open=True, max_open=True),
+    default=0.33,
+    show_default=True,
+    help="Share of the trace's time, its end, that nothing is chosen by: the answer is checked on it.",
+)
+@click.option(
+    "--trials",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Settings to try; without it, as many as take about a minute, at most 600.",
+)
+@click.option(
+    "--jobs",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Processes to try them in; without it, one for each core where that is worth it.",
+)
+def tune(
+    config_path: Path | None,
+    sets: tuple[str, ...],
+    target_secs: float,
+    max_nodes: int | None,
+    held_out: float,
+    trials: int | None,
+    jobs: int | None,
+    as_json: bool,
+    **world: Any,
+) -> None:
+    """Find the cheapest thresholds and policy that meet a target for the wait.
+
+    TRACE is as for simulate. Settings are tried on its first part; the best one is then checked on the part held
+    out, and printed as what to change in the configuration. Exit code 1: none meets the target, the nearest is
+    printed. The same --seed gives the same answer.
+    """
+    from proxy import tune as tuning
+    from proxy import what_if
+    from proxy.errors import ConfigError
+    from proxy.scaling.traces import UnusableNodeStart, UnusableTrace
+
+    try:
+        base = what_if.base_of(config_path, sets)
+        scenario = load_scenario(**world)
+        answer = tuning.tune(
+            scenario,
+            base,
+            target_secs=target_secs,
+            max_nodes=max_nodes,
+            held_out=held_out,
+            trials=trials,
+            jobs=jobs,
+        )
+    except ConfigError as error:
+        refuse(error.faults)
+    except (UnusableTrace, UnusableNodeStart) as error:
+        refuse([str(error)])
+    tuning.show(answer, scenario, as_json=as_json)
+    sys.exit(0 if answer.is_met else 1)
 
 
 def load_scenario(
