@@ -15,7 +15,7 @@ import click
 
 from proxy import __version__, build_kind
 from proxy.cli_operate import admin_options, dispatch, node, queue, scaling
-from proxy.what_if_cli import refuse, simulate, tune
+from proxy.cli_what_if import refuse, simulate, tune
 
 config_option = click.option(
     "--config",

@@ -37,7 +37,7 @@ _LADDERS: dict[str, Sequence[float]] = {
 }
 _NODE_KEYS = ("min_nodes", "max_nodes")
 _OTHERS = (0.125, 0.25, 0.5, 1, 2, 4, 8)  # of the current value, for a key that has no ladder of its own
-_WORK = 3_000_000  # requests to simulate: about a minute of one core
+_WORK = 4_000_000  # requests to simulate: about a minute of one core
 _TRIALS = (60, 600)  # at least, at most
 _WORK_OF_A_PROCESS = 500_000  # less is done before another process has begun
 
@@ -102,10 +102,13 @@ def tune(
     ladders = ladders_of(now, max_nodes or current.max_nodes)
     most = ladders["max_nodes"][-1]
     within = {**now, **{key: min(now[key], most) for key in _NODE_KEYS}}
-    first = [
-        within,
-        *({**within, "scaling_policy": name, "max_nodes": most} for name in ladders["scaling_policy"]),
-    ]
+    # As good a place to begin as the current one, where that is far from any target: everything rather short and low.
+    swift = {key: ladder[len(ladder) // 4] for key, ladder in ladders.items()} | {
+        "min_nodes": within["min_nodes"]
+    }
+    first: list[Setting] = [within]
+    for policy in ladders["scaling_policy"]:
+        first += [{**setting, "scaling_policy": policy, "max_nodes": most} for setting in (within, swift)]
     with progress_bar() as progress, _trying(searched, base, jobs) as try_all:
         task = progress.add_task("tuning", total=trials)
 

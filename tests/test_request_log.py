@@ -12,6 +12,7 @@ import pytest
 from proxy.clock import Clock
 from proxy.records import FIELDS, Record, Recorder
 from proxy.request_log import LogFile, RequestLog
+from proxy.scaling.trace_files import load_trace
 from tests.fakes.until import until
 
 
@@ -191,3 +192,18 @@ def test_a_recorder_never_grows_without_end(monkeypatch: pytest.MonkeyPatch) -> 
     recorder.flush()
     recorder.flush()
     assert (taken, recorder.dropped) == ([1, 2, 4], 1)
+
+
+@pytest.mark.parametrize("name", ["requests.jsonl", "requests.csv"])
+async def test_simulate_reads_its_files_as_they_are(name: str, tmp_path: Path) -> None:
+    rig = Rig(tmp_path / name)
+    rig.apply(max_bytes=300)
+    await rig.write(record(3))
+    await rig.write(record(2, run_secs=0.5, target=b'/a\n"b'))
+    await rig.write(record(1, run_secs=None, node=None, outcome="not_sent"))
+    await rig.log.stop()
+    paths = sorted(tmp_path.iterdir())  # noqa: ASYNC240 - nothing else runs
+    assert len(paths) > 1
+    trace = load_trace(paths)
+    assert list(trace) == [(0, 500), (1000, 2250)]
+    assert trace.left_out == 1

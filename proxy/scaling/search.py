@@ -1,10 +1,10 @@
 """The cheapest setting whose waits meet a target: a search over ladders of values, by trials that cost time.
 
-First settings by chance over all of the ladders, then steps: from the best setting of each policy to its best
-neighbour, one rung of one ladder away, until none is better; then two or three keys at once, a few rungs each, since
-one may make up for another, and steps again, as long as trials are left. Last,
-every change that brings nothing is taken back. Always: the same seed and trials lead to the same answer; no more
-trials are asked for than were allowed, and none twice. Pure apart from `try_all`, which does the trials.
+First settings by chance over all of the ladders, then children of the best ones, so that values which go well together
+meet. Then steps from the best: a rung along one ladder after another until no step is better, then some values at
+once, since one may make up for another, and steps again. Last, every change that brings nothing is taken back.
+Always: the same seed and trials lead to the same answer; no setting is tried twice; more trials than were allowed are
+asked for only to take changes back. Pure apart from `try_all`, which does the trials.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from typing import Any
 
 Setting = Mapping[str, Any]
 
-_BY_CHANCE = 0.4  # of the trials
-_SHAKES = 16  # at once
+_BY_CHANCE = 0.25  # of the trials
+_FOR_STEPS = 0.35  # of the rest
+_PARENTS, _PARENTS_OF_A_KIND = 10, 3
+_CHILDREN = 12  # at once
 _FRUITLESS = 20  # times in a row without any new setting, after which all are taken to be known
-_NEAR = 2  # rungs
+_NEAR, _FAR = 2, 0.25  # rungs; how often any value instead
 _WORTH = 0.002  # of the cost: a change that saves less is taken back
 
 
@@ -65,19 +67,18 @@ class Search:
     def run(self, first: Sequence[Setting], kinds: str) -> Trial | None:
         """The best trial: the cheapest that meets the target, or the one nearest to it; None: no setting can be.
 
-        `first`, values on the ladders, are tried before anything else; steps begin at the best setting of each
-        value of the key `kinds`.
+        `first`, values on the ladders, are tried before anything else; the best of each value of the key
+        `kinds` have children, however much better another kind does.
         """
         by_chance = [self._draw() for _ in range(int(self._left * _BY_CHANCE))]
         found = self._try([*first, *by_chance])
         if not found:
             return None
-        starts = {trial.setting[kinds]: trial for trial in sorted(found, key=self.rank, reverse=True)}
-        best = min((self._climb(start) for start in starts.values()), key=self.rank)
+        best = self._climb(self._breed(kinds))
         fruitless = 0
         while self._left > 0 and fruitless < _FRUITLESS:
             tried = self.tried
-            near = self._try([self._shake(best.setting) for _ in range(_SHAKES)])
+            near = self._try([self._child([best], most=3) for _ in range(_CHILDREN)])
             best = self._climb(min([best, *near], key=self.rank))
             fruitless = 0 if self.tried > tried else fruitless + 1
         return self._simplify(best)
@@ -91,12 +92,46 @@ class Search:
             return False, trial.paid_hours, trial.wait_p95
         return True, trial.wait_p95, trial.paid_hours
 
-    def _climb(self, trial: Trial) -> Trial:
+    def _breed(self, kinds: str) -> Trial:
+        """Children of the best, until what is left is needed for the steps."""
+        fruitless, reserve = 0, int(self._left * _FOR_STEPS)
         while True:
-            best = min(self._try(self._neighbours(trial.setting)), key=self.rank, default=trial)
-            if self.rank(best) >= self.rank(trial):
-                return trial
-            trial = best
+            ranked = sorted((trial for trial in self._known.values() if trial), key=self.rank)
+            if self._left <= reserve or fruitless >= _FRUITLESS:
+                return ranked[0]
+            parents = ranked[:_PARENTS]
+            for value in self._ladders[kinds]:
+                parents += [trial for trial in ranked if trial.setting[kinds] == value][:_PARENTS_OF_A_KIND]
+            tried = self.tried
+            self._try([self._child(parents) for _ in range(_CHILDREN)])
+            fruitless = 0 if self.tried > tried else fruitless + 1
+
+    def _child(self, parents: Sequence[Trial], *, most: int = 2) -> Setting:
+        """Each value from one of two; of at most so many of them another one, near it or any."""
+        random = self._random
+        one, other = random.choice(parents).setting, random.choice(parents).setting
+        child = {key: random.choice((one[key], other[key])) for key in self._ladders}
+        for key in random.sample(list(self._ladders), random.randint(0, min(most, len(self._ladders)))):
+            ladder = self._ladders[key]
+            place = ladder.index(child[key])
+            near = ladder[max(0, place - _NEAR) : place + _NEAR + 1]
+            child[key] = random.choice(ladder if random.random() < _FAR else near)
+        return child
+
+    def _climb(self, trial: Trial) -> Trial:
+        """Key by key along its ladder, as long as that helps, until no key helps any more."""
+        keys = list(self._ladders)
+        unhelpful = 0
+        while unhelpful < len(keys):
+            key = keys[unhelpful]
+            best = min([trial, *self._try(self._beside(trial.setting, key))], key=self.rank)
+            if self.rank(best) < self.rank(trial):
+                trial = best
+                keys = keys[unhelpful:] + keys[:unhelpful]
+                unhelpful = 0
+            else:
+                unhelpful += 1
+        return trial
 
     def _simplify(self, best: Trial) -> Trial:
         """These few trials may go beyond the allowance: without them the answer would be cluttered."""
@@ -118,26 +153,13 @@ class Search:
                 return best
             best = min(good, key=self.rank)
 
-    def _neighbours(self, setting: Setting) -> list[Setting]:
-        found: list[Setting] = []
-        for key, ladder in self._ladders.items():
-            place = ladder.index(setting[key])
-            found += [{**setting, key: value} for value in ladder[max(0, place - 1) : place + 2]]
-        return found
+    def _beside(self, setting: Setting, key: str) -> list[Setting]:
+        ladder = self._ladders[key]
+        place = ladder.index(setting[key])
+        return [{**setting, key: value} for value in ladder[max(0, place - 1) : place + 2]]
 
     def _draw(self) -> Setting:
         return {key: self._random.choice(ladder) for key, ladder in self._ladders.items()}
-
-    def _shake(self, setting: Setting) -> Setting:
-        """Two or three of its values others, near ones or any."""
-        random, shaken = self._random, dict(setting)
-        is_near = random.random() < 0.5
-        for key in random.sample(list(self._ladders), min(random.choice((2, 3)), len(self._ladders))):
-            ladder = self._ladders[key]
-            place = ladder.index(setting[key])
-            near = ladder[max(0, place - _NEAR) : place + _NEAR + 1]
-            shaken[key] = random.choice(near if is_near else ladder)
-        return shaken
 
     def _try(self, settings: Iterable[Setting]) -> list[Trial]:
         """What is known of these, new ones tried as far as the allowance goes; without those that cannot be."""
