@@ -193,10 +193,12 @@ def tune(
 
     try:
         base = what_if.base_of(config_path, sets)
+        ((_, current),) = what_if.settings_of(config_path, sets, (), None)
         scenario = load_scenario(**world)
         answer = tuning.tune(
             scenario,
             base,
+            current,
             target_secs=target_secs,
             max_nodes=max_nodes,
             held_out=held_out,

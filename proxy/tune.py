@@ -17,7 +17,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from proxy.config import parse
+from proxy.config import Config, parse
 from proxy.errors import ConfigError
 from proxy.scaling.figures import Figures, columns_of
 from proxy.scaling.rules import Policy
@@ -82,6 +82,7 @@ class Answer:
 def tune(
     scenario: Scenario,
     base: Mapping[str, Any],
+    current: Config,
     *,
     target_secs: float,
     max_nodes: int | None,
@@ -89,9 +90,8 @@ def tune(
     trials: int | None,
     jobs: int | None,
 ) -> Answer:
-    """`base`: the current configuration as it was read. `held_out`: share of the trace's time, its end. Raises
-    ConfigError, UnusableTrace and UnusableNodeStart."""
-    current = parse(base, serving=False)
+    """`base`: the current configuration as it was read, `current` as it is meant. `held_out`: share of the trace's
+    time, its end. Raises UnusableTrace and UnusableNodeStart."""
     searched, rest = split(scenario, held_out)
     length = len(searched.trace)
     if trials is None:

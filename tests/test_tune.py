@@ -113,7 +113,10 @@ def test_processes_change_nothing_but_the_time(steady: Path) -> None:
         ([], "Missing option '--target-p95-wait'"),
         (["--target-p95-wait", "-1"], "-1.0 is not in the range x>=0"),
         (["--target-p95-wait", "1", "--held-out", "1"], "1.0 is not in the range 0<x<1"),
-        (["--target-p95-wait", "1", "--set", "min_nodes=9"], "min_nodes = 9: expected at most max_nodes"),
+        (
+            ["--target-p95-wait", "1", "--set", "min_nodes=9"],
+            "--set: min_nodes = 9: expected at most max_nodes",
+        ),
         (["--target-p95-wait", "1", "--node-start", "60"], "expected const:S"),
     ],
 )
