@@ -34,6 +34,7 @@ _LADDERS: dict[str, Sequence[float]] = {
     "queue_scale_count_threshold": (0, 1, 2, 3, 5, 7, 10, 15, 20, 30),
     "idle_shutdown_secs": (15, 30, 60, 90, 120, 180, 240, 300, 450, 600, 900, 1800, 3600),
     "scale_up_cooldown_secs": (0, 5, 10, 15, 30, 60, 120),
+    "target_wait_secs": (5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 300),
 }
 _NODE_KEYS = ("min_nodes", "max_nodes")
 _OTHERS = (0.125, 0.25, 0.5, 1, 2, 4, 8)  # of the current value, for a key that has no ladder of its own

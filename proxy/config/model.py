@@ -170,9 +170,13 @@ class Config(Section):
     destroy_nodes_on_exit: Flag = Field(
         default=False, description="Whether nodes are destroyed when the proxy stops; processes always are."
     )
-    scaling_policy: Literal["threshold", "per_request"] = Field(
+    scaling_policy: Literal["threshold", "per_request", "target_wait"] = Field(
         default="threshold",
-        description="threshold: by the queue_scale_* keys; per_request: one node for each request.",
+        description="threshold: by the queue_scale_* keys; per_request: one node for each request; target_wait: the "
+        "fewest nodes that keep the wait under target_wait_secs.",
+    )
+    target_wait_secs: Interval = Field(
+        default=60, description="Under target_wait: 19 of 20 requests should wait no longer than this."
     )
 
     # The line and its clients

@@ -11,12 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import ceil
+from typing import Protocol
 
 from proxy.dispatch.line import Line, Ticket
 from proxy.dispatch.nodes import BUSY, DRAINING, GONE, IDLE, STARTING, UNREADY, Node, Nodes
 from proxy.errors import FifoProxyError, LineFull
 
 _RECENT_RUNS = 32  # the mean run time follows about so many of the last runs
+
+
+class Watcher(Protocol):
+    """Who learns from what happens here, in the dispatcher's unit of time."""
+
+    def joined(self, now: float) -> None: ...
+    def granted(self, wait: float, idle: float) -> None: ...
+    def ended(self, run: float) -> None: ...
 
 
 class LeaseReturned(FifoProxyError):
@@ -62,6 +71,7 @@ class Dispatcher:
         "refused",
         "running",
         "served",
+        "watcher",
     )
 
     def __init__(
@@ -78,6 +88,7 @@ class Dispatcher:
         self.joined = self.served = self.left = self.refused = self.running = 0
         self._grant = grant
         self._on_cold = on_cold
+        self.watcher: Watcher | None = None
         self._is_pairing = False
         self._mean_run = 0.0
         self._runs = 0
@@ -92,6 +103,8 @@ class Dispatcher:
             raise LineFull(f"{len(self.line)} requests are waiting", retry_after_secs=self.estimate(now))
         self.line.join(ticket, now)
         self.joined += 1
+        if self.watcher is not None:
+            self.watcher.joined(now)
         if nodes.next_idle is not None:
             self._pair(now)
         elif len(nodes) == nodes.count(DRAINING):
@@ -254,6 +267,8 @@ class Dispatcher:
                 node.busy_since = now
                 self.running += 1
                 ticket = line.pop()
+                if self.watcher is not None:
+                    self.watcher.granted(now - ticket.joined_at, now - (node.last_used_at or now))
                 self._grant(ticket, Lease(node, ticket, now))
         finally:
             self._is_pairing = False
@@ -272,6 +287,8 @@ class Dispatcher:
         node.last_used_at = node.last_processed_at = now
 
     def _record_run(self, run: float) -> None:
+        if self.watcher is not None:
+            self.watcher.ended(run)
         self._runs = min(self._runs + 1, _RECENT_RUNS)
         self._mean_run += (run - self._mean_run) / self._runs
 

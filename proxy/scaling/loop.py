@@ -22,6 +22,7 @@ from proxy.dispatch.nodes import Node, NodeState
 from proxy.health import Failing
 from proxy.providers.base import Provider
 from proxy.scaling import rules
+from proxy.scaling.demand import Demand
 from proxy.scaling.fleet import Fleet
 from proxy.scaling.orders import Orders
 from proxy.scaling.troubles import Trouble
@@ -87,6 +88,9 @@ class ScalingLoop:
             can_scale=provider.can_scale,
             clock=clock,
         )
+        self._demand: Demand | None = None
+        self._starts_told = (0, 0.0)
+        self._learn_demand()
         self._tasks = Tasks()
         self._check_timer: asyncio.TimerHandle | None = None
         self._refresh_timer: asyncio.TimerHandle | None = None
@@ -134,6 +138,7 @@ class ScalingLoop:
     def apply(self, config: Config) -> None:
         """Take over changed limits and intervals, and check at once."""
         self._config = config
+        self._learn_demand()
         self._fleet.apply(config)
         if self._is_running:
             self._tick()
@@ -171,7 +176,11 @@ class ScalingLoop:
         if is_held:
             return
         memory = rules.Memory(self.last_scale_up_at, self.last_scale_down_at)
-        for action in rules.decide(self._config.scaling_policy, self.look(now), memory, self._limits(), now):
+        seen = self.look(now)
+        if self._demand is not None:
+            self._tell_demand(self._demand, seen)
+        policy = self._config.scaling_policy
+        for action in rules.decide(policy, seen, memory, self._limits(), now, self._demand):
             if isinstance(action, rules.Up):
                 self._scale_up(action)
             else:
@@ -188,6 +197,8 @@ class ScalingLoop:
         """Ask for nodes; what keeps the number is no scale-up, so that no cooldown follows."""
         now = self._clock()
         nodes = [self._fleet.create(now) for _ in range(count)]
+        if self._demand is not None and cause in ("target", "cold"):
+            self._demand.asked(now, count)
         if cause not in ("floor", "replace"):
             self._up_before = self.last_scale_up_at
             self._last_up = (now, nodes)
@@ -198,10 +209,30 @@ class ScalingLoop:
         """Let nodes go, busy ones when their runs are over."""
         now = self._clock()
         for node in nodes:
+            if self._demand is not None and node.last_used_at is not None:
+                self._demand.stopped(node.last_used_at)
             self._fleet.retire(node)
         if cause != "replace":
             self.last_scale_down_at = now
         self._record(now, "down", len(nodes), cause, reason)
+
+    def _learn_demand(self) -> None:
+        """`target_wait` learns from the line for as long as it is the policy."""
+        if self._config.scaling_policy != "target_wait":
+            self._demand = self._dispatcher.watcher = None
+        elif self._demand is None:
+            self._demand = self._dispatcher.watcher = Demand(self._config.target_wait_secs)
+        else:
+            self._demand.target = self._config.target_wait_secs
+
+    def _tell_demand(self, demand: Demand, seen: rules.Seen) -> None:
+        """What the line does not show: how long the nodes that became ready since the last check took to start."""
+        demand.limited(len(seen.nodes) >= self._config.max_nodes)
+        count, total = sum(self._stats.node_start.counts), self._stats.node_start.total
+        told_count, told_total = self._starts_told
+        self._starts_told = (count, total)
+        for _ in range(count - told_count):
+            demand.started((total - told_total) / (count - told_count))
 
     def _record(self, now: float, action: str, count: int, cause: str, reason: str) -> None:
         self.decisions.append(Decision(now, action, count, reason))
@@ -219,6 +250,7 @@ class ScalingLoop:
             queue_scale_count_threshold=config.queue_scale_count_threshold,
             idle_shutdown_secs=config.idle_shutdown_secs,
             scale_up_cooldown_secs=config.scale_up_cooldown_secs,
+            target_wait_secs=config.target_wait_secs,
         )
 
     # timers: the next one is set before the work, so that a fault in a check does not end the checks

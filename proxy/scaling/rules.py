@@ -17,8 +17,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-Policy = Literal["threshold", "per_request"]
-UpCause = Literal["cold", "wait", "count", "floor"]
+from proxy.scaling import target_wait
+from proxy.scaling.demand import Demand
+
+Policy = Literal["threshold", "per_request", "target_wait"]
+UpCause = Literal["cold", "wait", "count", "floor", "target"]
 DownCause = Literal["idle", "unready"]
 
 
@@ -63,6 +66,7 @@ class Limits:
     idle_shutdown_secs: float = 180
     scale_up_cooldown_secs: float = 30
     unready_grace_secs: float = 10
+    target_wait_secs: float = 60
     ticks_per_sec: int = 1
 
 
@@ -105,19 +109,26 @@ class Down:
 Action = Up | Down
 
 
-def decide(policy: Policy, seen: Seen, memory: Memory, limits: Limits, now: float) -> tuple[Action, ...]:
+def decide(
+    policy: Policy, seen: Seen, memory: Memory, limits: Limits, now: float, demand: Demand | None = None
+) -> tuple[Action, ...]:
     """What to do at this check: the floor, then one scale-up while something waits or one scale-down while
-    nothing does. Each reason is one sentence with its numbers."""
+    nothing does. Each reason is one sentence with its numbers. `demand`: what `target_wait` decides by."""
     floor = _floor(seen, limits, now)
     scale: Action | None
-    if seen.queue_length:
+    if policy == "target_wait":
+        assert demand is not None
+        scale = _by_target(seen, demand, limits, now, asked=floor.count if floor else 0)
+    elif seen.queue_length:
         scale = _up(policy, seen, memory, limits, now, asked=floor.count if floor else 0)
     else:
         scale = _down(policy, seen, memory, limits, now)
     return tuple(action for action in (floor, scale) if action)
 
 
-def next_change(seen: Seen, memory: Memory, limits: Limits, now: float) -> float | None:
+def next_change(
+    seen: Seen, memory: Memory, limits: Limits, now: float, demand: Demand | None = None
+) -> float | None:
     """The first instant, now or later, around which `decide` could answer differently though nothing but the
     time changes; None when there is none. A check after now and before it would answer as one now does."""
     ticks = limits.ticks_per_sec
@@ -126,7 +137,9 @@ def next_change(seen: Seen, memory: Memory, limits: Limits, now: float) -> float
         for node in seen.nodes
         if node.unready_since is not None
     ]
-    if seen.queue_length:
+    if demand is not None:
+        instants += target_wait.next_changes(seen, demand)
+    elif seen.queue_length:
         instants.append(now - seen.oldest_wait + limits.queue_scale_wait_secs * ticks)
         if memory.last_up_at is not None:
             instants.append(memory.last_up_at + limits.scale_up_cooldown_secs * ticks)
@@ -139,6 +152,18 @@ def next_change(seen: Seen, memory: Memory, limits: Limits, now: float) -> float
         if memory.last_down_at is not None:
             instants.append(memory.last_down_at + limits.scale_down_cooldown_secs * ticks)
     return min((instant for instant in instants if instant >= now), default=None)
+
+
+def _by_target(seen: Seen, demand: Demand, limits: Limits, now: float, asked: int) -> Action | None:
+    standing = asked + sum(node.state in ("starting", "idle", "busy") for node in seen.nodes)
+    number, reason = target_wait.wanted(seen, demand, limits, now)
+    count = min(number - standing, limits.max_nodes - len(seen.nodes) - asked)
+    if count > 0:
+        return Up(count, reason, "target" if standing else "cold")
+    if seen.queue_length:
+        return None
+    numbers, reason = target_wait.superfluous(seen, demand, limits, now)
+    return Down(tuple(numbers), reason, "idle") if numbers else None
 
 
 def _floor(seen: Seen, limits: Limits, now: float) -> Up | None:

@@ -23,6 +23,7 @@ from proxy.dispatch.dispatcher import Dispatcher, Lease
 from proxy.dispatch.line import Ticket
 from proxy.dispatch.nodes import GONE, IDLE, Node
 from proxy.errors import ProviderError
+from proxy.scaling.demand import Demand
 from proxy.scaling.failures import Failures
 from proxy.scaling.rules import Action, Down, Limits, Memory, Policy, Seen, SeenNode, decide, next_change
 from proxy.scaling.traces import UnusableTrace
@@ -116,6 +117,10 @@ class _Simulation:
         self._events: list[tuple[int, int, int, Lease | Node]] = []
         self._is_cold = False
         self._dispatcher = Dispatcher(capacity=_NEVER, grant=self._grant, on_cold=self._note_cold)
+        self._demand: Demand | None = None
+        if policy == "target_wait":
+            ticks = limits.ticks_per_sec
+            self._demand = self._dispatcher.watcher = Demand(limits.target_wait_secs * ticks, ticks)
         for _ in range(limits.min_nodes):
             self._become_ready(self._add())
 
@@ -186,12 +191,14 @@ class _Simulation:
                 for node in dispatcher.nodes
             ],
         )
-        actions = decide(self._policy, seen, self._memory, self._limits, now)
+        if self._demand is not None:
+            self._demand.limited(len(seen.nodes) >= self._limits.max_nodes)
+        actions = decide(self._policy, seen, self._memory, self._limits, now, self._demand)
         for action in actions:
             self._act(action)
         if actions:
             return now + self._interval
-        change = next_change(seen, self._memory, self._limits, now)
+        change = next_change(seen, self._memory, self._limits, now, self._demand)
         return _NEVER if change is None else max(now + self._interval, self._check_at(ceil(change)))
 
     def _act(self, action: Action) -> None:
@@ -204,8 +211,12 @@ class _Simulation:
             for number in action.numbers:
                 node = dispatcher.nodes.get(number + 1)
                 assert node is not None
+                if self._demand is not None and node.last_used_at is not None:
+                    self._demand.stopped(node.last_used_at)
                 self._remove(node)
             return
+        if self._demand is not None and action.cause != "floor":
+            self._demand.asked(now, action.count)
         for _ in range(action.count):
             self._start(self._add())
         run.peak_nodes = max(run.peak_nodes, len(dispatcher.nodes))
@@ -223,10 +234,13 @@ class _Simulation:
             heappush(self._events, (self._now + self._node_start(), _NODE_READY, node.number, node))
 
     def _become_ready(self, node: Node) -> None:
-        self._run.nodes[node.number - 1].ready_ms = self._now
+        life = self._run.nodes[node.number - 1]
+        life.ready_ms = self._now
+        if self._demand is not None and self._now > life.created_ms:
+            self._demand.started(self._now - life.created_ms)
         self._backoff.succeed()
-        if (life := self._failures.life_ms()) is not None:
-            heappush(self._events, (self._now + life, _NODE_DEATH, node.number, node))
+        if (lives_ms := self._failures.life_ms()) is not None:
+            heappush(self._events, (self._now + lives_ms, _NODE_DEATH, node.number, node))
         self._dispatcher.ready(node, self._now)
 
     def _die(self, node: Node) -> None:

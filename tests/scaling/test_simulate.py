@@ -77,7 +77,12 @@ traces = st.lists(
 
 @given(
     trace=traces,
-    limits=st.builds(Limits, min_nodes=st.integers(0, 3), max_nodes=st.integers(3, 6)),
+    limits=st.builds(
+        Limits,
+        min_nodes=st.integers(0, 3),
+        max_nodes=st.integers(3, 6),
+        target_wait_secs=st.sampled_from((1, 60, 300)),
+    ),
     policy=st.sampled_from(get_args(Policy)),
     start_ms=st.sampled_from((0, 5_000, 61_234)),
 )
@@ -86,7 +91,7 @@ def test_a_skipped_check_would_have_done_nothing(
     trace: list[tuple[int, int]], limits: Limits, policy: Policy, start_ms: int
 ) -> None:
     skipping = simulate(trace, limits, policy, lambda: start_ms)
-    with patch("proxy.scaling.simulate.next_change", lambda seen, memory, limits, now: now):
+    with patch("proxy.scaling.simulate.next_change", lambda seen, memory, limits, now, demand: now):
         assert simulate(trace, limits, policy, lambda: start_ms) == skipping
 
 
