@@ -16,7 +16,7 @@ import asyncpg
 import pytest
 
 from proxy.errors import LeaseLost, StoreFull, StoreUnavailable
-from proxy.jobs.job import Bytes, Job, JobLease, Replica, Search, State, StoreSettings
+from proxy.jobs.job import Accepted, Bytes, Job, JobLease, Replica, Search, State, StoreSettings
 from proxy.jobs.schema import Statement
 from proxy.jobs.sqlite import SqliteStore
 from proxy.jobs.store import Store
@@ -106,6 +106,7 @@ async def everything(store: Store) -> list[Job]:
     return await store.search(Search(limit=1_000_000))
 
 
+@pytest.mark.slow
 @ON_POSTGRES
 async def test_down_under_load_and_up_again(database: PostgresDatabase) -> None:
     store = await database.open(SOON)
@@ -345,6 +346,17 @@ async def test_a_disk_that_is_really_full(tmp_path: Path) -> None:
             await run(store, lease)
         await submit(store, body=Bytes(bytes(4_000_000)))
         await database.close()
+
+
+async def test_what_was_begun_is_finished_at_the_close(database: Database) -> None:
+    store = await database.open()
+    calls = [asyncio.create_task(store.submit(REQUEST, A.id)) for _ in range(600)]
+    await until(lambda: any(call.done() for call in calls), "the first are accepted")
+    await store.close()
+    answers = await asyncio.gather(*calls, return_exceptions=True)
+    accepted = {answer.job.id for answer in answers if isinstance(answer, Accepted)}
+    assert all(isinstance(answer, Accepted | StoreUnavailable) for answer in answers)
+    assert {job.id for job in await everything(await database.open())} == accepted
 
 
 async def test_a_lost_lease_is_not_an_outage(store: Store) -> None:

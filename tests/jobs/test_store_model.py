@@ -257,7 +257,7 @@ def test_sqlite_is_as_the_model(directory: Path) -> None:
 
 
 def test_postgres_is_as_the_model(postgres: Server) -> None:
-    check(PostgresDatabase(postgres, postgres), EXAMPLES)
+    check(PostgresDatabase(postgres, postgres), settings(EXAMPLES, max_examples=10))
 
 
 @pytest.mark.slow
