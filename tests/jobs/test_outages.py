@@ -30,7 +30,7 @@ T = TypeVar("T")
 SOON = StoreSettings(timeout_secs=0.4)
 AGAIN = Replica("a-2", A.name)
 RUNNERS = 3
-LATE_SECS = 2.0  # noticed by then, also on a busy machine
+LATE_SECS = 4.0  # noticed by then, also on a busy machine
 
 
 class Load:
@@ -237,18 +237,6 @@ async def test_claimed_without_hearing_of_it(database: Database) -> None:
     claim = await claim_one(store)
     assert claim.job.id == lease.job_id
     await run(store, claim.lease)
-
-
-@ON_SQLITE
-async def test_of_what_was_never_begun_that_is_told(database: Database) -> None:
-    store = await database.open(SOON)
-    async with held(database):
-        first = asyncio.create_task(store.submit(REQUEST, A.id))
-        await asyncio.sleep(0.05)  # the thread has taken it
-        second = asyncio.create_task(store.submit(REQUEST, A.id))
-        answers = await asyncio.gather(first, second, return_exceptions=True)
-    assert [getattr(answer, "outcome", None) for answer in answers] == ["unknown", "not_sent"]
-    await until_rows(database, 1)
 
 
 @ON_POSTGRES

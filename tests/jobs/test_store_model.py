@@ -263,4 +263,4 @@ def test_postgres_is_as_the_model(postgres: Server) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_many_sequences(directory: Path) -> None:
-    check(SqliteDatabase(directory), settings(EXAMPLES, max_examples=250))
+    check(SqliteDatabase(directory), settings(EXAMPLES, max_examples=100))
