@@ -199,7 +199,8 @@ class PostgresStore(SqlStore):
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[asyncpg.Connection]:
         """A free connection; it is closed, not reused, where anything went wrong on it."""
-        assert self._pool is not None
+        if self._pool is None:
+            raise StoreUnavailable("the jobs' database is closed")
         connection = await self._pool.acquire()
         try:
             yield connection

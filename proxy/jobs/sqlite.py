@@ -94,6 +94,7 @@ class SqliteStore(SqlStore):
             if self._lock is None:
                 self._lock = _lock(self.path.with_name(self.path.name + ".lock"))
             self._files.open()
+            _make_private(self.path)
             connection = self._connect()
             try:
                 self._migrate(connection)
@@ -189,6 +190,11 @@ class SqliteStore(SqlStore):
             if await self._read(statements.NAMED, key=key):
                 named.add(key)
         return named
+
+
+def _make_private(path: Path) -> None:
+    """Requests are in it, with what lets them in; its log takes over who may read it."""
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
 
 def _lock(path: Path) -> int:

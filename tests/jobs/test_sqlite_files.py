@@ -47,6 +47,8 @@ async def test_only_its_owner_reads_them(database: SqliteDatabase) -> None:
     (body,) = bodies(database)
     assert body.stat().st_mode & 0o777 == 0o600
     assert body.parent.stat().st_mode & 0o777 == 0o700
+    for name in ("jobs.db", "jobs.db-wal", "jobs.db-shm", "jobs.db.lock"):
+        assert database.path.with_name(name).stat().st_mode & 0o777 == 0o600, name
     await database.close()
 
 

@@ -27,6 +27,7 @@ class Gate:
         self.entered = threading.Event()
         self.open = threading.Event()
         self.connections = 0
+        self.factory = sqlite3.Connection
         self._path = path
         with sqlite3.connect(path) as connection:
             connection.execute("CREATE TABLE things (name TEXT UNIQUE CHECK (name <> 'wrong'))")
@@ -36,7 +37,9 @@ class Gate:
         self.connections += 1
         self.entered.set()
         assert self.open.wait(WAIT_SECS)
-        connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(
+            self._path, isolation_level=None, check_same_thread=False, factory=self.factory
+        )
         connection.row_factory = sqlite3.Row
         return connection
 
@@ -128,3 +131,24 @@ async def test_after_a_fault_it_connects_anew(
     await thread.run(ADD, {"name": "after"}, WAIT_SECS)
     assert await names(thread) == ["before", "after"]
     assert gate.connections == 2
+
+
+@pytest.mark.parametrize(
+    ("code", "outcome"), [(sqlite3.SQLITE_IOERR_FSYNC, "unknown"), (sqlite3.SQLITE_FULL, "not_sent")]
+)
+async def test_a_commit_that_failed_in_the_disk_may_be_there_later(
+    gate: Gate, thread: SqliteThread, code: int, outcome: str
+) -> None:
+    class Failing(sqlite3.Connection):
+        def execute(self, sql: str, *parameters: object) -> sqlite3.Cursor:
+            if sql == "COMMIT":
+                error = sqlite3.OperationalError("the disk")
+                error.sqlite_errorcode = code
+                raise error
+            return super().execute(sql, *parameters)  # type: ignore[arg-type]
+
+    gate.open.set()
+    gate.factory = Failing
+    with pytest.raises(StoreUnavailable) as told:
+        await thread.run(ADD, {"name": "lost"}, WAIT_SECS)
+    assert told.value.outcome == outcome
