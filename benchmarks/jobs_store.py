@@ -121,7 +121,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="jobs-") as name:
         directory = Path(name)
         with postgres(directory) as url:
-            print(json.dumps(asyncio.run(measure(url, directory, jobs))), flush=True)
+            figures = asyncio.run(measure(url, directory, jobs))
+    print(json.dumps(figures), flush=True)  # at the very end: whoever reads it may stop this program at once
 
 
 if __name__ == "__main__":

@@ -36,15 +36,14 @@ class GroupCommit:
         self._commit = commit
         self._tasks = tasks
         self._waiting: list[_Item] = []
-        self._is_committing = False
+        self._task: asyncio.Task[None] | None = None  # while anything waits or is being committed
 
     async def add(self, values: dict[str, Any], timeout_secs: float) -> Sequence[Row]:
         """The rows of this id, once they are durable. Raises `StoreUnavailable`."""
         item = _Item(values, asyncio.get_running_loop().create_future())
         self._waiting.append(item)
-        if not self._is_committing:
-            self._is_committing = True
-            self._tasks.spawn(self._run(), "jobs: group commit")
+        if self._task is None:
+            self._task = self._tasks.spawn(self._run(), "jobs: group commit")
         try:
             async with asyncio.timeout(timeout_secs):
                 return await item.future
@@ -59,7 +58,12 @@ class GroupCommit:
             while items := self._take():
                 await self._commit_all(items)
         finally:
-            self._is_committing = False
+            self._task = None
+
+    async def finish(self) -> None:
+        """Return when nothing waits any longer."""
+        if self._task is not None:
+            await asyncio.wait({self._task})
 
     def _take(self) -> list[_Item]:
         taken: dict[str, _Item] = {}

@@ -76,6 +76,8 @@ class PostgresStore(SqlStore):
             if not self._is_migrated:
                 try:
                     await self._commit(self._migrate)
+                except asyncpg.ClientConfigurationError as error:
+                    raise StoreUnusable(f"database_url: {error}") from error
                 except StoreUnavailable as error:
                     if isinstance(error.__cause__, _HOPELESS):
                         raise StoreUnusable(error.detail) from error
@@ -83,18 +85,16 @@ class PostgresStore(SqlStore):
                 self._is_migrated = True
 
     async def _new_pool(self) -> asyncpg.Pool:
-        try:
-            return await asyncpg.create_pool(
-                self._url,
-                min_size=0,
-                max_size=self._most_connections,
-                statement_cache_size=0,
-                timeout=self.settings.timeout_secs,
-                command_timeout=self.settings.timeout_secs,
-                reset=_nothing_to_reset,
-            )
-        except ValueError:
-            raise StoreUnusable("database_url is no address of a PostgreSQL database") from None
+        """It connects when a connection is asked for."""
+        return await asyncpg.create_pool(
+            self._url,
+            min_size=0,
+            max_size=self._most_connections,
+            statement_cache_size=0,
+            timeout=self.settings.timeout_secs,
+            command_timeout=self.settings.timeout_secs,
+            reset=_nothing_to_reset,
+        )
 
     async def _migrate(self, connection: asyncpg.Connection) -> None:
         await connection.execute("SELECT pg_advisory_xact_lock($1)", _MIGRATING)
@@ -108,6 +108,8 @@ class PostgresStore(SqlStore):
     async def close(self) -> None:
         async with self._opening:
             self._is_closed = True
+            for group in self._groups.values():
+                await group.finish()
             await self._tasks.stop()
             if self._pool is not None:
                 self._pool.terminate()
@@ -116,7 +118,7 @@ class PostgresStore(SqlStore):
     # --- what `SqlStore` asks for
 
     async def _ready(self) -> None:
-        if not self._is_migrated or self._pool is None:
+        if not self._is_migrated or self._is_closed:
             try:
                 await self.open()
             except StoreUnusable as error:
@@ -197,7 +199,8 @@ class PostgresStore(SqlStore):
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[asyncpg.Connection]:
         """A free connection; it is closed, not reused, where anything went wrong on it."""
-        assert self._pool is not None
+        if self._pool is None:
+            raise StoreUnavailable("the jobs' database is closed")
         connection = await self._pool.acquire()
         try:
             yield connection

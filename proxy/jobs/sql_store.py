@@ -191,9 +191,9 @@ class SqlStore(Store):
             self._doubtful_claims.pop(call, None)
 
     async def report(self, replica: Replica) -> Standing:
-        await self._settle_doubts()
         await self._write(statements.REPORT, id=replica.id, name=replica.name)
         await self._write(statements.REPLACE, id=replica.id, name=replica.name)
+        await self._settle_doubts()
         reported = await self._read(statements.REPORTED, within_secs=LEADER_SECS)
         self._stored_bytes = (await self.counts()).stored_bytes
         ids = tuple(sorted(row["id"] for row in reported))

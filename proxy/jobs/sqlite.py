@@ -38,9 +38,7 @@ _PRAGMAS = (
 _NEW = "PRAGMA auto_vacuum = INCREMENTAL"  # before anything else is written; and it writes each time
 _LAST_SEEN = "SELECT coalesce(max(max(started_at, reported_at)), 0) FROM fifo_replicas"
 _ALL_ARE_DEAD = "UPDATE fifo_replicas SET reported_at = 0"
-_SHRINK = Statement(
-    "PRAGMA incremental_vacuum(256)"
-)  # pages given back to the disk in each step of cleaning up
+_SHRINK = "PRAGMA incremental_vacuum(256)"  # pages given back to the disk in each step of cleaning up
 
 
 class SqliteStore(SqlStore):
@@ -96,6 +94,7 @@ class SqliteStore(SqlStore):
             if self._lock is None:
                 self._lock = _lock(self.path.with_name(self.path.name + ".lock"))
             self._files.open()
+            _make_private(self.path)
             connection = self._connect()
             try:
                 self._migrate(connection)
@@ -154,7 +153,7 @@ class SqliteStore(SqlStore):
     # --- what `SqlStore` asks for
 
     async def _ready(self) -> None:
-        if self._writer is None:
+        if self._writer is None or self._is_closed:
             try:
                 await self.open()
             except StoreUnusable as error:
@@ -172,8 +171,18 @@ class SqliteStore(SqlStore):
 
     async def sweep(self, limit: int) -> Sweep:
         swept = await super().sweep(limit)
-        await self._write(_SHRINK)
+        await asyncio.to_thread(self._shrink)
         return swept
+
+    def _shrink(self) -> None:
+        try:
+            connection = self._connect()
+            try:
+                connection.executescript(_SHRINK)  # `execute` would do its first step only
+            finally:
+                connection.close()
+        except (sqlite3.Error, OSError) as error:
+            raise unavailable(error) from error
 
     async def _find_named(self, keys: list[str]) -> set[str]:
         named = set()
@@ -181,6 +190,11 @@ class SqliteStore(SqlStore):
             if await self._read(statements.NAMED, key=key):
                 named.add(key)
         return named
+
+
+def _make_private(path: Path) -> None:
+    """Requests are in it, with what lets them in; its log takes over who may read it."""
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
 
 def _lock(path: Path) -> int:

@@ -117,6 +117,7 @@ class SqliteThread:
         return calls
 
     def _run(self, calls: list[_Call]) -> None:
+        is_committing = False
         try:
             if self._connection is None:
                 self._connection = self._connect()
@@ -126,13 +127,14 @@ class SqliteThread:
             for call in calls:
                 self._run_one(connection, call)
             if self._is_writer:
+                is_committing = True
                 connection.execute("COMMIT")
         except (sqlite3.Error, OSError) as error:
             self._undo(error)
             for call in calls:
-                call.error = unavailable(
-                    error
-                )  # one of its own for each: an exception that is raised changes
+                call.error = failure = unavailable(error)  # one each: an exception that is raised changes
+                if is_committing and _code(error) == sqlite3.SQLITE_IOERR:
+                    failure.outcome = "unknown"  # what could not be synced may be there after a crash
 
     def _run_one(self, connection: sqlite3.Connection, call: _Call) -> None:
         try:
@@ -149,7 +151,7 @@ class SqliteThread:
                 self._connection.execute("ROLLBACK")
         except sqlite3.Error:
             self._disconnect()
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF not in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY):
+        if _code(error) not in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY):
             self._disconnect()  # whatever it is, a new connection sees the file as it is
 
     def _disconnect(self) -> None:
@@ -157,6 +159,12 @@ class SqliteThread:
             with suppress(sqlite3.Error):
                 self._connection.close()
             self._connection = None
+
+
+def _code(error: Exception) -> int:
+    """SQLite's primary result code, without what extends it."""
+    code: int = getattr(error, "sqlite_errorcode", 0)
+    return code & 0xFF
 
 
 def unavailable(error: Exception) -> StoreUnavailable:

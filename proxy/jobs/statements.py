@@ -178,8 +178,8 @@ NAMED = Statement("""
 SELECT 1 FROM fifo_jobs WHERE request_key = :key UNION ALL SELECT 1 FROM fifo_jobs WHERE result_key = :key
 """)
 BODY_CHUNK = Statement("INSERT INTO fifo_chunks (key, number, data) VALUES (:key, :number, :data)")
-BODY_STORED = Statement(""" INSERT INTO fifo_bodies (key, stored_at) VALUES (:key, {now}) ON CONFLICT (key) DO
-UPDATE SET stored_at = {now}
+BODY_STORED = Statement("""
+INSERT INTO fifo_bodies (key, stored_at) VALUES (:key, {now}) ON CONFLICT (key) DO UPDATE SET stored_at = {now}
 """)
 BODY_READ = Statement(
     "SELECT data FROM fifo_chunks WHERE key = :key AND number BETWEEN :first AND :last ORDER BY number"

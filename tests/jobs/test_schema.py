@@ -123,3 +123,10 @@ async def test_a_wrong_address_is_told_at_once(postgres: Server, database: str, 
     with pytest.raises(StoreUnavailable):
         await store.get("x")
     await store.close()
+
+
+async def test_an_address_that_makes_no_sense() -> None:
+    store = PostgresStore("postgresql://u:sesame@h/d?sslmode=nonsense", StoreSettings())
+    with pytest.raises(StoreUnusable, match=r"database_url: .*sslmode") as told:
+        await store.open()
+    assert "sesame" not in str(told.value)

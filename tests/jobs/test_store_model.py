@@ -257,10 +257,10 @@ def test_sqlite_is_as_the_model(directory: Path) -> None:
 
 
 def test_postgres_is_as_the_model(postgres: Server) -> None:
-    check(PostgresDatabase(postgres, postgres), EXAMPLES)
+    check(PostgresDatabase(postgres, postgres), settings(EXAMPLES, max_examples=10))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_many_sequences(directory: Path) -> None:
-    check(SqliteDatabase(directory), settings(EXAMPLES, max_examples=250))
+    check(SqliteDatabase(directory), settings(EXAMPLES, max_examples=100))
