@@ -24,6 +24,7 @@ from proxy.config.kinds import (
     ListenPort,
     Network,
     Port,
+    Price,
     Seconds,
     Secret,
     Section,
@@ -174,6 +175,12 @@ class Config(Section):
         default="threshold",
         description="threshold: by the queue_scale_* keys; per_request: one node for each request.",
     )
+
+    # What they cost
+    node_price_per_hour: Price | None = Field(
+        default=None, description="What a node costs an hour, shown as cost on the page; null: not shown."
+    )
+    currency: Text | None = Field(default=None, description="Of that price, shown behind it, such as CNY.")
 
     # The line and its clients
     max_queue_length: Amount = Field(
