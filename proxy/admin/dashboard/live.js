@@ -16,11 +16,12 @@ let heardAt = performance.now();
 let stream = new AbortController();
 
 function show(now) {
-  state = now;
   const quietSecs = (performance.now() - heardAt) / 1000;
-  const isStale = state !== "connecting" && state !== "locked" && quietSecs > STALE_SECS;
-  get("link").dataset.state = isStale && state === "live" ? "stale" : state;
-  write(get("link"), isStale ? `${say[state === "live" ? "stale" : "lost"]} ${span(quietSecs)}` : say[state]);
+  state = now;
+  const shown = state === "live" && quietSecs > STALE_SECS ? "stale" : state;
+  const isStale = shown === "stale" || shown === "lost";
+  get("link").dataset.state = shown;
+  write(get("link"), isStale ? `${say[shown]} ${span(quietSecs)}` : say[shown]);
   document.body.classList.toggle("stale", isStale);
 }
 

@@ -4,7 +4,7 @@
 const words = {
   en: {
     // the link
-    connecting: "connecting", live: "live", lost: "no connection, trying again", stale: "no news for",
+    connecting: "connecting", live: "live", lost: "no connection, trying again; no news for", stale: "no news for",
     locked: "locked", token: "Admin token", unlock: "Show", refused_token: "This token was refused.",
     running_for: "running for",
     // the verdict
@@ -55,7 +55,7 @@ const words = {
     about_remove_request: "Its client is answered 503, not_sent:",
   },
   zh: {
-    connecting: "连接中", live: "实时", lost: "连接已断开，正在重试", stale: "未收到更新已",
+    connecting: "连接中", live: "实时", lost: "连接已断开，正在重试；未收到更新已", stale: "未收到更新已",
     locked: "需要令牌", token: "管理令牌", unlock: "查看", refused_token: "令牌无效。",
     running_for: "已运行",
     all_well: "一切正常", nothing_waits: "没有请求在排队。",
