@@ -58,6 +58,7 @@ async def test_a_burst_makes_the_line_grow_and_shrink_and_a_killed_node_turns_re
         process.kill()
         node = page.locator("#nodes li", has_text=url.removeprefix("http://"))
         await expect(node).to_have_attribute("data-state", "unready")
+        await expect(page.locator("#headline")).to_have_text("Nodes are unready: 1 of 2")
         await expect(node.locator(".state")).to_have_css("color", "rgb(179, 38, 30)")
         await expect(node.locator(".band rect.unready").last).to_have_css("fill", "rgb(212, 58, 47)")
         await expect(node.locator(".probe")).to_contain_text(re.compile("refused|connect", re.IGNORECASE))

@@ -38,9 +38,9 @@ export function keep(parent, items, keyOf, create) {
     const key = keyOf(item);
     if (!kept.has(key)) kept.set(key, create(item));
     const { element, update } = kept.get(key);
-    update(item);
     if (element === before) before = before.nextElementSibling;
     else parent.insertBefore(element, before);
+    update(item); // in its place: it may ask for its width
   }
 }
 

@@ -57,7 +57,7 @@ function probeText({ last_probe: probe, reason, state }) {
   if (probe === null) return reason ?? "";
   const isWell = probe.status === 200;
   const found = isWell ? say.ok : [probe.status, probe.error].filter((part) => part !== null).join(" ");
-  const why = reason && state === "unready" && reason !== probe.error ? ` · ${reason}` : "";
+  const why = reason && state === "unready" && !reason.includes(probe.error ?? "\0") ? ` · ${reason}` : "";
   return `${say.last_probe} ${found}, ${ago(probe.at)}${why}`;
 }
 

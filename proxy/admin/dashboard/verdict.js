@@ -56,6 +56,12 @@ export function judge(status, config) {
     const cause = ready ? say.all_busy : nodes.some((node) => node.state === "starting") ? say.still_starting : reasonOf("no_node")[0];
     return { level: "waits", headline: because(count, cause), explained: whyBusy(status, config) };
   }
+  const unready = nodes.filter((node) => node.state === "unready");
+  if (unready.length) {
+    const headline = `${say.unready_nodes} ${unready.length} ${say.of} ${nodes.length}`;
+    const why = unready.map((node) => `${node.name}: ${node.reason ?? ""}`).join("; ");
+    return { level: "held", headline, explained: join(full(why), count ? full(waiting(count)) : say.nothing_waits) };
+  }
   const heldScaling = held.scaling ? `${say.scaling_is_held} (${say.by} ${held.scaling.by}, ${when(held.scaling.at)})` : "";
   return { level: held.scaling ? "held" : "ok", headline: say.all_well, explained: join(count ? full(waiting(count)) : say.nothing_waits, heldScaling) };
 }
