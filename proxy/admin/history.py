@@ -1,9 +1,9 @@
 """The last hour in steps of 5 seconds and the last day in steps of 2 minutes, in memory, as `/api/history` tells it.
 
 Pure: `look` is told the time, about once a second, and reads plain numbers. Always: each series has at most
-`STEPS_KEPT` steps and its time line `MOST_NODES` nodes, so memory is bounded (1.7 MB measured after a day of load with 20
-nodes, one replaced each minute); a step ends at the first look past its length, so one in which the event loop stood
-still is longer and says so.
+`STEPS_KEPT` steps and its time line `MOST_NODES` nodes, so memory is bounded (1.7 MB measured after a day of load
+with 20 nodes, one replaced each minute); a step ends at the first look past its length, so one in which the event
+loop stood still is longer and says so.
 """
 
 from __future__ import annotations
@@ -53,51 +53,62 @@ class Step:
     counts: Totals
 
 
+@dataclass(slots=True)
+class _Open:
+    """The step that is not over yet. It ends at the first look from `due` on."""
+
+    number: int
+    began: float
+    due: float
+    totals: Totals
+    length: int = 0
+    oldest_wait_secs: float = 0.0
+    running: int = 0
+    paid_secs: float = 0.0
+    busy_secs: float = 0.0
+
+
 class Series:
     """Steps of one length, and the nodes' time line in the same steps."""
 
     def __init__(self, step_secs: float, totals: Totals, now: float) -> None:
         self.step_secs = step_secs
-        self.origin = now
         self.steps: deque[Step] = deque(maxlen=STEPS_KEPT)
         self.timeline = Timeline(STEPS_KEPT)
-        self._begin(totals, now)
+        self._origin = self._looked_at = now
+        self._open = self._begin(totals, now)
 
     def look(self, dispatcher: Dispatcher, totals: Totals, now: float) -> None:
-        nodes, elapsed = dispatcher.nodes, now - self._looked
-        self._looked = now
-        self._length = max(self._length, len(dispatcher.line))
-        self._oldest = max(self._oldest, dispatcher.line.oldest_wait(now))
-        self._running = max(self._running, dispatcher.running)
-        self._paid += elapsed * len(nodes)
-        self._busy += elapsed * nodes.count(NodeState.BUSY)
-        self.timeline.look(nodes, self._step)
-        if now < self._due:
+        line, nodes, step = dispatcher.line, dispatcher.nodes, self._open
+        elapsed, self._looked_at = now - self._looked_at, now
+        step.length = max(step.length, len(line))
+        step.oldest_wait_secs = max(step.oldest_wait_secs, line.oldest_wait(now))
+        step.running = max(step.running, dispatcher.running)
+        step.paid_secs += elapsed * len(nodes)
+        step.busy_secs += elapsed * nodes.count(NodeState.BUSY)
+        self.timeline.look(nodes, step.number)
+        if now < step.due:
             return
         self.steps.append(
             Step(
                 end=now,
-                secs=now - self._began,
-                length=self._length,
-                oldest_wait_secs=self._oldest,
-                running=self._running,
+                secs=now - step.began,
+                length=step.length,
+                oldest_wait_secs=step.oldest_wait_secs,
+                running=step.running,
                 nodes=tuple(nodes.count(state) for state in _STATES),
-                paid_secs=self._paid,
-                busy_secs=self._busy,
-                counts=_since(totals, self._totals),
+                paid_secs=step.paid_secs,
+                busy_secs=step.busy_secs,
+                counts=_since(totals, step.totals),
             )
         )
-        self._begin(totals, now)
-        self.timeline.end_step(self._step - 1)
+        self._open = self._begin(totals, now)
+        self.timeline.end_step(self._open.number - 1)
 
-    def _begin(self, totals: Totals, now: float) -> None:
+    def _begin(self, totals: Totals, now: float) -> _Open:
         """Steps are due at whole multiples of their length, however late a look comes."""
-        self._totals = totals
-        self._began = self._looked = now
-        self._step = int((now - self.origin) / self.step_secs + 1e-6)
-        self._due = self.origin + (self._step + 1) * self.step_secs
-        self._length = self._running = 0
-        self._oldest = self._paid = self._busy = 0.0
+        number = int((now - self._origin) / self.step_secs + 1e-6)
+        return _Open(number, now, self._origin + (number + 1) * self.step_secs, totals)
 
 
 class History:

@@ -158,9 +158,7 @@ class AdminServer:
         step = request.query.get("step", "fine")
         if step not in ("fine", "coarse"):
             raise BadOrder("step: expected fine (an hour) or coarse (a day)")
-        told = history_json(
-            self._history, self._view.clock, since_secs=since, is_coarse=step == "coarse"
-        )
+        told = history_json(self._history, self._view.clock, since_secs=since, is_coarse=step == "coarse")
         response = web.json_response(told)
         response.enable_compression()
         return response

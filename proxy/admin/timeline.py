@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from proxy.dispatch.nodes import Node, NodeState
 
 MOST_NODES = 200
-_CODES = {state: ord(state[0]) for state in NodeState if state is not NodeState.GONE}
+_CODES = {state: ord(state[0]) for state in NodeState}
 _UNREADY = _CODES[NodeState.UNREADY]
 
 

@@ -137,7 +137,9 @@ def test_it_is_bounded_also_with_many_nodes_that_come_and_go(rig: Rig) -> None:
     for series in history.series:
         assert len(series.steps) == STEPS_KEPT
         assert len(series.timeline.bands) <= MOST_NODES
-    print(f"history: {held / 1e6:.2f} MB, JSON {len(json.dumps(history_json(history, rig.clock))) / 1e3:.0f} kB")
+    print(
+        f"history: {held / 1e6:.2f} MB, JSON {len(json.dumps(history_json(history, rig.clock))) / 1e3:.0f} kB"
+    )
     assert held < 3e6
 
 

@@ -62,7 +62,7 @@ def test_nothing_inline_that_the_policy_would_refuse() -> None:
         assert tag != "style"
         assert tag != "script" or "src" in attrs
         assert not [name for name in attrs if name == "style" or name.startswith("on")]
-    for forbidden in ("innerHTML", "insertAdjacentHTML", "eval(", "setAttribute(\"style"):
+    for forbidden in ("innerHTML", "insertAdjacentHTML", "eval(", 'setAttribute("style'):
         assert forbidden not in JS
 
 
@@ -82,7 +82,20 @@ def test_every_word_in_both_languages_and_none_too_many() -> None:
     orders = set(re.findall(r'"((?:drain|replace|resume)_node|remove_request|set_nodes)"', JS))
     orders |= {f"{order}_{what}" for order in ("hold", "resume") for what in ("scaling", "dispatch")}
     used |= orders | {f"about_{order}" for order in orders}
-    used |= {"scaling", "dispatch", "drain", "replace", "resume", "served", "left", "refused", "stale", "connecting", "waits", "runs"}
+    used |= {
+        "scaling",
+        "dispatch",
+        "drain",
+        "replace",
+        "resume",
+        "served",
+        "left",
+        "refused",
+        "stale",
+        "connecting",
+        "waits",
+        "runs",
+    }
     assert used == told["en"]
 
 

@@ -31,19 +31,30 @@ class Chromium:
 
     @asynccontextmanager
     async def page(
-        self, port: int, *, size: tuple[int, int] = DESKTOP, scheme: Any = "light", locale: str = "en-US", strict: bool = True
+        self,
+        port: int,
+        *,
+        size: tuple[int, int] = DESKTOP,
+        scheme: Any = "light",
+        locale: str = "en-US",
+        strict: bool = True,
     ) -> AsyncIterator[Page]:
         """The dashboard on this admin port. Without `strict` the console may tell of failed requests."""
         width, height = size
         context = await self._browser.new_context(
-            viewport={"width": width, "height": height}, color_scheme=scheme, locale=locale, reduced_motion="reduce"
+            viewport={"width": width, "height": height},
+            color_scheme=scheme,
+            locale=locale,
+            reduced_motion="reduce",
         )
         origin = f"http://127.0.0.1:{port}/"
         faults: list[str] = []
         asked: list[str] = []
         page = await context.new_page()
         page.set_default_timeout(20_000)
-        page.on("console", lambda told: faults.append(told.text) if told.type in ("error", "warning") else None)
+        page.on(
+            "console", lambda told: faults.append(told.text) if told.type in ("error", "warning") else None
+        )
         page.on("pageerror", lambda error: faults.append(str(error)))
         page.on("request", lambda request: asked.append(request.url))
         try:
@@ -66,7 +77,14 @@ class Chromium:
 async def chromium(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Chromium]:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))  # of the nodes
     monkeypatch.setenv("NO_PROXY", "*")
-    flags = ("disable-gpu", "disable-quic", "no-first-run", "disable-background-networking", "disable-component-update", "disable-sync")
+    flags = (
+        "disable-gpu",
+        "disable-quic",
+        "no-first-run",
+        "disable-background-networking",
+        "disable-component-update",
+        "disable-sync",
+    )
     async with async_playwright() as driver:
         browser = await driver.chromium.launch(
             executable_path=program("chromium"), args=["--no-sandbox", *(f"--{flag}" for flag in flags)]

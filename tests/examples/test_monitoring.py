@@ -21,7 +21,9 @@ from tests.fakes.programs import program
 EXAMPLES = Path(__file__).parents[2] / "examples"
 BOARD: dict[str, Any] = json.loads((EXAMPLES / "grafana.json").read_text())
 RULES: list[dict[str, Any]] = [
-    rule for group in yaml.safe_load((EXAMPLES / "alerts.yml").read_text())["groups"] for rule in group["rules"]
+    rule
+    for group in yaml.safe_load((EXAMPLES / "alerts.yml").read_text())["groups"]
+    for rule in group["rules"]
 ]
 
 
@@ -69,11 +71,15 @@ def test_the_board_is_one_that_grafana_takes() -> None:
     assert {"uid", "title", "schemaVersion", "panels", "templating", "time"} <= BOARD.keys()
     ids = [panel["id"] for panel in BOARD["panels"]]
     assert len(set(ids)) == len(ids)
-    places = set()
+    places: set[tuple[int, int]] = set()
     for panel in BOARD["panels"]:
         place = panel["gridPos"]
         assert place["x"] + place["w"] <= 24
-        cells = {(x, y) for x in range(place["x"], place["x"] + place["w"]) for y in range(place["y"], place["y"] + place["h"])}
+        cells = {
+            (x, y)
+            for x in range(place["x"], place["x"] + place["w"])
+            for y in range(place["y"], place["y"] + place["h"])
+        }
         assert not places & cells, "panels lie apart"
         places |= cells
         assert panel["type"] in ("stat", "timeseries")
@@ -101,7 +107,10 @@ def test_promtool_takes_the_alerts_and_they_fire_when_they_should() -> None:
 
 def test_promtool_takes_the_expressions_of_the_board(tmp_path: Path) -> None:
     rules = [
-        {"record": f"board:{number}", "expr": expression.replace("$__rate_interval", "1m").replace("$instance", ".*")}
+        {
+            "record": f"board:{number}",
+            "expr": expression.replace("$__rate_interval", "1m").replace("$instance", ".*"),
+        }
         for number, expression in enumerate(board_expressions())
     ]
     path = tmp_path / "board.yml"
