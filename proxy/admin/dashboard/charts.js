@@ -1,6 +1,7 @@
 // Which charts there are, and what each shows of the history and of this moment.
 
 import { Chart } from "./chart.js";
+import { canScale } from "./config.js";
 import { get } from "./dom.js";
 import { number, percent, span } from "./format.js";
 import { quantile } from "./history.js";
@@ -46,6 +47,7 @@ export function showCharts(history, status, config) {
   const { now } = history;
   const common = { times: steps.end_secs, from: history.from, to: now, timeOf: (secs) => history.timeOf(secs) };
   const { queue, nodes } = status;
+  const scales = canScale(config) && config.scaling_policy === "threshold";
   const live = { ...common, times: [...common.times, now] };
   const marks = status.scaler.decisions.map(({ at, action, count, reason }) => ({
     at: history.secsOf(at), kind: action, text: `${action === "up" ? "▲" : "▼"} ${say[action] ?? action} ${count}: ${reason}`,
@@ -54,12 +56,12 @@ export function showCharts(history, status, config) {
   const lengths = [...steps.length, queue.length];
   charts.waiting.show({
     ...live, values: [lengths], marks, told: `${say.now} ${queue.length}${top(lengths, number)}`,
-    limit: limitOf(config?.queue_scale_count_threshold, number),
+    limit: scales ? limitOf(config.queue_scale_count_threshold, number) : null,
   });
   const waits = [...steps.oldest_wait_secs, queue.oldest_wait_secs];
   charts.oldest.show({
     ...live, values: [waits], marks, told: `${say.now} ${span(queue.oldest_wait_secs)}${top(waits, span)}`,
-    limit: limitOf(config?.queue_scale_wait_secs, span),
+    limit: scales ? limitOf(config.queue_scale_wait_secs, span) : null,
   });
   const counts = STATES.map((state) => [...steps[state], nodes.filter((node) => node.state === state).length]);
   charts.nodes.show({
@@ -76,11 +78,10 @@ export function showCharts(history, status, config) {
     const told = last < 0 ? "" : `p50 ${span(values[1][last])} · p95 ${span(values[0][last])}`;
     charts[name].show({ ...common, values, told });
   }
-  const rate = (name) => steps[name].map((count, at) => (count * 60) / steps.secs[at]);
+  // What never happened has no curve: a red line at zero would look like something.
+  const rate = (name) => steps[name].map((count, at, all) => (name === "served" || all.some(Boolean) ? (count * 60) / steps.secs[at] : null));
   const rates = ["served", "left", "refused"].map(rate);
   charts.rates.show({ ...common, values: rates, told: rates[0].length ? `${say.served} ${number(rates[0].at(-1))}` : "" });
 }
 
-function limitOf(value, format) {
-  return value === undefined ? null : { value, text: `${say.scales_at} ${format(value)}` };
-}
+const limitOf = (value, format) => ({ value, text: `${say.scales_at} ${format(value)}` });

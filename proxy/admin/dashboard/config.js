@@ -11,6 +11,9 @@ function createKey([name]) {
   };
 }
 
+// Whether nodes can be made at all; of what is not known yet, no.
+export const canScale = (config) => config !== null && config.provider.kind !== "static";
+
 export async function readConfig() {
   const config = await ask("config");
   keep(get("keys"), Object.entries(config), ([name]) => name, createKey);

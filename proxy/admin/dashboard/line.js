@@ -1,6 +1,7 @@
 // The line: its numbers at a glance, and what waits, place by place.
 
 import { ask } from "./api.js";
+import { canScale } from "./config.js";
 import { button, get, keep, make, write } from "./dom.js";
 import { money, number, size, span } from "./format.js";
 import { sum } from "./history.js";
@@ -34,7 +35,7 @@ export function showTiles({ queue, nodes }, config, history) {
     { name: say.waiting, value: number(queue.length), more: `${say.of} ${number(queue.capacity)}`, level: queue.length >= queue.capacity ? "bad" : "" },
     { name: say.oldest, value: span(queue.oldest_wait_secs), level: isLate ? "bad" : "" },
     { name: say.running, value: number(queue.running) },
-    { name: say.ready, value: ready, more: `${say.of} ${nodes.length}${config ? `, ${say.at_most} ${config.max_nodes}` : ""}`,
+    { name: say.ready, value: ready, more: `${say.of} ${nodes.length}${canScale(config) ? `, ${say.at_most} ${config.max_nodes}` : ""}`,
       level: queue.length && !ready ? "bad" : "" },
     { name: say.served, value: number(queue.served), more: `${number(perMinute)} ${say.per_minute}` },
     { name: say.refused, value: number(queue.refused), more: `${say.left} ${number(queue.left)}` },

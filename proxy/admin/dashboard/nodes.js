@@ -83,7 +83,7 @@ function createNode({ name, url, id }) {
       ].join(" · "));
       facts.title = moment(node.created_at);
       write(probe, probeText(node));
-      probe.classList.toggle("bad", node.state !== "starting" && node.last_probe !== null && node.last_probe.status !== 200);
+      probe.classList.toggle("bad", node.state === "unready");
       drain.hidden = replace.hidden = node.will_drain || node.state === "draining";
       resume.hidden = !drain.hidden;
       drawBand(svg, history.bandOf(node.name), history, node.state);

@@ -1,5 +1,6 @@
 // The answer to "what is wrong, and why do requests wait?", in words, at the top of the page.
 
+import { canScale } from "./config.js";
 import { get, keep, make, write } from "./dom.js";
 import { moment, number, span, when } from "./format.js";
 import { language, reasonOf, say } from "./words.js";
@@ -28,8 +29,9 @@ function whyBusy(status, config, isBlocked = false) {
   const told = [full(`${say.oldest}${language === "zh" ? "：" : ": "}${span(status.queue.oldest_wait_secs)}`)];
   if (starting && starting < nodes.length) told.push(full(`${starting} ${say.being_started}`));
   if (held.scaling) told.push(say.scaling_is_held);
-  else if (config && nodes.length >= config.max_nodes) told.push(full(`${say.max_reached} ${config.max_nodes}`));
-  else if (config?.scaling_policy === "threshold" && !starting && !isBlocked) {
+  else if (!canScale(config)) return told.join(" ");
+  else if (nodes.length >= config.max_nodes) told.push(full(`${say.max_reached} ${config.max_nodes}`));
+  else if (config.scaling_policy === "threshold" && !starting && !isBlocked) {
     told.push(full(`${say.adds_when} ${span(config.queue_scale_wait_secs)} ${say.or_more_than} ${config.queue_scale_count_threshold}`));
   }
   return told.join(" ");

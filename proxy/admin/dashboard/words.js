@@ -39,7 +39,7 @@ const words = {
     waits: "Wait", runs: "Run", requests: "Count", in_use: "Nodes in use", paid: "Node hours paid",
     cost: "Cost", cost_now: "Cost per hour now", cost_each: "Cost per request",
     // orders
-    scaling: "Scaling", dispatch: "Dispatch", hold: "Hold", held: "held", works: "works", set: "Set once",
+    scaling: "Scaling", dispatch: "Dispatch", hold: "Hold", held: "held", works: "on", set: "Set once",
     number_of_nodes: "Number of nodes", your_name: "Your name, for the record (optional)", cancel: "Cancel",
     hold_scaling: "Hold scaling?", resume_scaling: "Resume scaling?", hold_dispatch: "Hold dispatch?",
     resume_dispatch: "Resume dispatch?", set_nodes: "Set the number of nodes?", drain_node: "Drain this node?",
@@ -82,7 +82,7 @@ const words = {
     times: "次", no_errors: "云平台没有出错。", no_actions: "还没有人执行过操作。",
     waits: "等待", runs: "运行", requests: "数量", in_use: "节点利用率", paid: "计费节点小时",
     cost: "费用", cost_now: "当前每小时费用", cost_each: "每个请求的费用",
-    scaling: "扩缩容", dispatch: "派发", hold: "暂停", held: "已暂停", works: "正常", set: "设置一次",
+    scaling: "扩缩容", dispatch: "派发", hold: "暂停", held: "已暂停", works: "未暂停", set: "设置一次",
     number_of_nodes: "节点数量", your_name: "您的姓名，用于记录（可选）", cancel: "取消",
     hold_scaling: "暂停扩缩容？", resume_scaling: "恢复扩缩容？", hold_dispatch: "暂停派发？",
     resume_dispatch: "恢复派发？", set_nodes: "设置节点数量？", drain_node: "移除此节点？",
