@@ -108,3 +108,31 @@ def test_every_state_has_a_colour_and_the_letter_it_is_told_by() -> None:
     for state in STATES:
         assert f".{state}" in CSS
         assert f'{state[0]}: "{state}"' in FILES["nodes.js"]
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance of WCAG 2.2, of `#rrggbb`."""
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def contrast(one: str, other: str) -> float:
+    darker, lighter = sorted((luminance(one), luminance(other)))
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_text_and_every_band_stands_out_from_its_ground(scheme: str) -> None:
+    light, dark = re.findall(r":root \{(.*?)\}", CSS, re.DOTALL)
+    colours = dict(re.findall(r"--([\w-]+): (#\w{6})", light if scheme == "light" else dark))
+    grounds = [name for name in colours if name in ("page", "card") or name.endswith("-ground")]
+    for ground in grounds:
+        for text in ("text", "quiet"):
+            assert contrast(colours[text], colours[ground]) >= 4.5, (text, ground)
+    for state in STATES:
+        for ground in ("page", "card"):
+            assert contrast(colours[f"{state}-text"], colours[ground]) >= 4.5, (state, ground)
+    assert contrast(colours["on-accent"], colours["accent"]) >= 4.5
+    for shape in (*STATES, "c1", "c2", "c3", "c4"):
+        assert contrast(colours[shape], colours["card"]) >= 3, shape

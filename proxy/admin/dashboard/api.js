@@ -27,9 +27,13 @@ async function answerOf(response) {
 export const ask = async (to) => answerOf(await fetch(path(to), { headers: headers(), cache: "no-store" }));
 
 export const order = async (to, body) =>
-  answerOf(await fetch(path(to), {
-    method: "POST", headers: headers({ "Content-Type": "application/json" }), body: JSON.stringify(body),
-  }));
+  answerOf(
+    await fetch(path(to), {
+      method: "POST",
+      headers: headers({ "Content-Type": "application/json" }),
+      body: JSON.stringify(body),
+    }),
+  );
 
 // Calls `opened()` once and `told(name, data)` for each event, until the stream ends or `signal` aborts it. Read with
 // fetch, since EventSource cannot send the admin token.

@@ -6,7 +6,12 @@ import { get, keep, make, write } from "./dom.js";
 function createKey([name]) {
   const value = make("code");
   return {
-    element: make("tr", {}, make("th", { scope: "row" }, make("code", { text: name })), make("td", {}, value)),
+    element: make(
+      "tr",
+      {},
+      make("th", { scope: "row" }, make("code", { text: name })),
+      make("td", {}, value),
+    ),
     update: ([, now]) => write(value, JSON.stringify(now, null, typeof now === "object" ? 2 : 0)),
   };
 }

@@ -13,7 +13,10 @@ function createRow({ name }) {
 
 function createFact({ name }) {
   const value = make("dd");
-  return { element: make("div", {}, make("dt", { text: name }), value), update: (fact) => write(value, fact.value) };
+  return {
+    element: make("div", {}, make("dt", { text: name }), value),
+    update: (fact) => write(value, fact.value),
+  };
 }
 
 export function showFigures(history, config, range) {
@@ -29,12 +32,19 @@ export function showFigures(history, config, range) {
   const [paid, busy, served] = ["paid_secs", "busy_secs", "served"].map((name) => sum(steps[name]));
   const price = config?.node_price_per_hour ?? null;
   const cost = (paid / 3600) * price;
-  keep(get("costs"), [
-    { name: say.in_use, value: paid ? percent(busy / paid) : say.never },
-    { name: say.paid, value: (paid / 3600).toFixed(2) },
-    ...(price === null ? [] : [
-      { name: say.cost, value: money(cost, config.currency) },
-      { name: say.cost_each, value: served ? money(cost / served, config.currency) : say.never },
-    ]),
-  ], (fact) => fact.name, createFact);
+  keep(
+    get("costs"),
+    [
+      { name: say.in_use, value: paid ? percent(busy / paid) : say.never },
+      { name: say.paid, value: (paid / 3600).toFixed(2) },
+      ...(price === null
+        ? []
+        : [
+            { name: say.cost, value: money(cost, config.currency) },
+            { name: say.cost_each, value: served ? money(cost / served, config.currency) : say.never },
+          ]),
+    ],
+    (fact) => fact.name,
+    createFact,
+  );
 }

@@ -64,7 +64,9 @@ export class History {
     const last = this.columns.end_secs.at(-1) ?? -Infinity;
     const fresh = told.steps.end_secs.filter((end) => end > last).length; // two questions may be under way at once
     for (const [name, column] of Object.entries(told.steps)) {
-      this.columns[name] = [...(this.columns[name] ?? []), ...column.slice(column.length - fresh)].slice(-KEPT_STEPS);
+      this.columns[name] = [...(this.columns[name] ?? []), ...column.slice(column.length - fresh)].slice(
+        -KEPT_STEPS,
+      );
     }
     for (const band of told.nodes) this.#extend(band);
     const first = Math.floor((this.now - secs) / this.stepSecs);

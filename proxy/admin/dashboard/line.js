@@ -30,26 +30,61 @@ export function showTiles({ queue, nodes }, config, history) {
   const { served = [], secs = [] } = history.shown();
   const perMinute = secs.length ? (60 * sum(served.slice(-60))) / sum(secs.slice(-60)) : 0;
   const price = config?.node_price_per_hour ?? null;
-  const isLate = config && config.degraded_wait_secs > 0 && queue.oldest_wait_secs > config.degraded_wait_secs;
-  keep(get("tiles"), [
-    { name: say.waiting, value: number(queue.length), more: `${say.of} ${number(queue.capacity)}`, level: queue.length >= queue.capacity ? "bad" : "" },
-    { name: say.oldest, value: span(queue.oldest_wait_secs), level: isLate ? "bad" : "" },
-    { name: say.running, value: number(queue.running) },
-    { name: say.ready, value: ready, more: `${say.of} ${nodes.length}${canScale(config) ? `, ${say.at_most} ${config.max_nodes}` : ""}`,
-      level: queue.length && !ready ? "bad" : "" },
-    { name: say.served, value: number(queue.served), more: `${number(perMinute)} ${say.per_minute}` },
-    { name: say.refused, value: number(queue.refused), more: `${say.left} ${number(queue.left)}` },
-    ...(price === null ? [] : [{ name: say.cost_now, value: money(price * nodes.length, config.currency) }]),
-  ], (tile) => tile.name, createTile);
+  const isLate =
+    config && config.degraded_wait_secs > 0 && queue.oldest_wait_secs > config.degraded_wait_secs;
+  keep(
+    get("tiles"),
+    [
+      {
+        name: say.waiting,
+        value: number(queue.length),
+        more: `${say.of} ${number(queue.capacity)}`,
+        level: queue.length >= queue.capacity ? "bad" : "",
+      },
+      { name: say.oldest, value: span(queue.oldest_wait_secs), level: isLate ? "bad" : "" },
+      { name: say.running, value: number(queue.running) },
+      {
+        name: say.ready,
+        value: ready,
+        more: `${say.of} ${nodes.length}${canScale(config) ? `, ${say.at_most} ${config.max_nodes}` : ""}`,
+        level: queue.length && !ready ? "bad" : "",
+      },
+      { name: say.served, value: number(queue.served), more: `${number(perMinute)} ${say.per_minute}` },
+      { name: say.refused, value: number(queue.refused), more: `${say.left} ${number(queue.left)}` },
+      ...(price === null
+        ? []
+        : [{ name: say.cost_now, value: money(price * nodes.length, config.currency) }]),
+    ],
+    (tile) => tile.name,
+    createTile,
+  );
 }
 
 function createWaiting(first) {
-  const cells = Object.fromEntries(["place", "age", "size", "client"].map((name) => [name, make("td", { kind: name })]));
+  const cells = Object.fromEntries(
+    ["place", "age", "size", "client"].map((name) => [name, make("td", { kind: name })]),
+  );
   for (const name of ["place", "age", "size"]) cells[name].classList.add("number");
-  const remove = button(say.remove, "small", () => giveOrder("remove_request", `queue/${encodeURIComponent(first.request_id)}/remove`, first.request_id));
+  const remove = button(say.remove, "small", () =>
+    giveOrder("remove_request", `queue/${encodeURIComponent(first.request_id)}/remove`, first.request_id),
+  );
   remove.setAttribute("aria-label", `${say.remove} ${first.request_id}`);
-  const what = make("td", { kind: "what" }, make("span", { text: `${first.method} ${first.path}` }), make("small", { text: first.request_id }));
-  const element = make("tr", {}, cells.place, what, cells.age, cells.size, cells.client, make("td", { kind: "order" }, remove));
+  const what = make(
+    "td",
+    { kind: "what" },
+    make("span", { text: `${first.method} ${first.path}` }),
+    make("small", { text: first.request_id }),
+  );
+  const element = make(
+    "tr",
+    {},
+    cells.place,
+    what,
+    cells.age,
+    cells.size,
+    cells.client,
+    make("td", { kind: "order" }, remove),
+  );
   return {
     element,
     update: (waiting) => {

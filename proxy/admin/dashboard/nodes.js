@@ -27,18 +27,33 @@ function drawBand(svg, band, history, state) {
   const { now: to, from } = history;
   const x = (secs) => Math.min(Math.max(((secs - from) / (to - from)) * width, 0), width);
   const known = band ? stretches(band, history.stepSecs) : [];
-  if (state !== null) known.push({ state, from: Math.min(known.at(-1)?.to ?? to, to - (to - from) / 150), to });
-  const pieces = known.filter((piece) => piece.to > from).map((piece) => {
-    const height = BAND_HEIGHT * SHARE[piece.state];
-    const text = `${say[piece.state]} ${hour(history.timeOf(piece.from))}–${hour(history.timeOf(piece.to))}`;
-    return draw("rect", {
-      class: piece.state, x: x(piece.from).toFixed(1), y: BAND_HEIGHT - height,
-      width: Math.max(x(piece.to) - x(piece.from), 0.8).toFixed(1), height,
-    }, draw("title", {}, text));
-  });
-  svg.replaceChildren(draw("line", { class: "grid", x1: 0, x2: width, y1: BAND_HEIGHT - 0.5, y2: BAND_HEIGHT - 0.5 }), ...pieces);
+  if (state !== null)
+    known.push({ state, from: Math.min(known.at(-1)?.to ?? to, to - (to - from) / 150), to });
+  const pieces = known
+    .filter((piece) => piece.to > from)
+    .map((piece) => {
+      const height = BAND_HEIGHT * SHARE[piece.state];
+      const text = `${say[piece.state]} ${hour(history.timeOf(piece.from))}–${hour(history.timeOf(piece.to))}`;
+      return draw(
+        "rect",
+        {
+          class: piece.state,
+          x: x(piece.from).toFixed(1),
+          y: BAND_HEIGHT - height,
+          width: Math.max(x(piece.to) - x(piece.from), 0.8).toFixed(1),
+          height,
+        },
+        draw("title", {}, text),
+      );
+    });
+  svg.replaceChildren(
+    draw("line", { class: "grid", x1: 0, x2: width, y1: BAND_HEIGHT - 0.5, y2: BAND_HEIGHT - 0.5 }),
+    ...pieces,
+  );
   const shares = Object.keys(SHARE).map((name) => {
-    const secs = known.filter((piece) => piece.state === name).reduce((all, piece) => all + piece.to - Math.max(piece.from, from), 0);
+    const secs = known
+      .filter((piece) => piece.state === name)
+      .reduce((all, piece) => all + piece.to - Math.max(piece.from, from), 0);
     return secs > 0 ? `${say[name]} ${span(secs)}` : "";
   });
   svg.setAttribute("aria-label", shares.filter(Boolean).join(", "));
@@ -48,7 +63,9 @@ const newBand = () => draw("svg", { class: "band", height: BAND_HEIGHT, role: "i
 
 function orderButton(order, name) {
   const what = { drain_node: "drain", replace_node: "replace", resume_node: "resume" }[order];
-  const made = button(say[what], "small", () => giveOrder(order, `nodes/${encodeURIComponent(name)}/${what}`, name));
+  const made = button(say[what], "small", () =>
+    giveOrder(order, `nodes/${encodeURIComponent(name)}/${what}`, name),
+  );
   made.setAttribute("aria-label", `${say[what]} ${name}`);
   return made;
 }
@@ -66,21 +83,34 @@ function createNode({ name, url, id }) {
   const facts = make("p", { kind: "quiet" });
   const probe = make("p", { kind: "probe" });
   const svg = newBand();
-  const [drain, replace, resume] = ["drain_node", "replace_node", "resume_node"].map((order) => orderButton(order, name));
-  const element = make("li", {},
+  const [drain, replace, resume] = ["drain_node", "replace_node", "resume_node"].map((order) =>
+    orderButton(order, name),
+  );
+  const element = make(
+    "li",
+    {},
     make("div", { kind: "who" }, make("p", {}, make("strong", { text: name }), " ", state), facts, probe),
-    svg, make("div", { kind: "buttons" }, drain, replace, resume));
+    svg,
+    make("div", { kind: "buttons" }, drain, replace, resume),
+  );
   element.title = url ?? id ?? "";
   return {
     element,
     update: ({ node, history }) => {
       element.dataset.state = node.state;
       state.className = `state ${node.state}`;
-      write(state, node.will_drain && node.state === "busy" ? `${say.busy}, ${say.will_drain}` : say[node.state]);
-      write(facts, [
-        `${say.age} ${span(age(node.created_at))}`, `${say.served} ${number(node.served)}`,
-        ...(node.last_processed_at ? [`${say.last_request} ${ago(node.last_processed_at)}`] : []),
-      ].join(" · "));
+      write(
+        state,
+        node.will_drain && node.state === "busy" ? `${say.busy}, ${say.will_drain}` : say[node.state],
+      );
+      write(
+        facts,
+        [
+          `${say.age} ${span(age(node.created_at))}`,
+          `${say.served} ${number(node.served)}`,
+          ...(node.last_processed_at ? [`${say.last_request} ${ago(node.last_processed_at)}`] : []),
+        ].join(" · "),
+      );
       facts.title = moment(node.created_at);
       write(probe, probeText(node));
       probe.classList.toggle("bad", node.state === "unready");
@@ -94,7 +124,12 @@ function createNode({ name, url, id }) {
 function createGone({ band }) {
   const svg = newBand();
   const until = make("p", { kind: "quiet" });
-  const element = make("li", {}, make("div", { kind: "who" }, make("p", {}, make("span", { text: band.name })), until), svg);
+  const element = make(
+    "li",
+    {},
+    make("div", { kind: "who" }, make("p", {}, make("span", { text: band.name })), until),
+    svg,
+  );
   return {
     element,
     update: ({ band: gone, history }) => {
@@ -105,15 +140,30 @@ function createGone({ band }) {
 }
 
 export function nameStates() {
-  get("legend").append(...["busy", "idle", "starting", "draining", "unready"].map((state) => make("span", { text: say[state], kind: `key ${state}` })));
+  get("legend").append(
+    ...["busy", "idle", "starting", "draining", "unready"].map((state) =>
+      make("span", { text: say[state], kind: `key ${state}` }),
+    ),
+  );
 }
 
 export function showNodes({ nodes }, history) {
-  keep(get("nodes"), nodes.map((node) => ({ node, history })), ({ node }) => node.name + node.created_at, ({ node }) => createNode(node));
+  keep(
+    get("nodes"),
+    nodes.map((node) => ({ node, history })),
+    ({ node }) => node.name + node.created_at,
+    ({ node }) => createNode(node),
+  );
   get("no_nodes").hidden = nodes.length > 0;
   const names = new Set(nodes.map((node) => node.name));
   const gone = [...history.nodes.values()].filter((band) => band.states && !names.has(band.name)).reverse();
   get("gone").hidden = !gone.length;
   write(get("gone_count"), gone.length);
-  if (get("gone").open) keep(get("gone_nodes"), gone.map((band) => ({ band, history })), ({ band }) => band.number, createGone);
+  if (get("gone").open)
+    keep(
+      get("gone_nodes"),
+      gone.map((band) => ({ band, history })),
+      ({ band }) => band.number,
+      createGone,
+    );
 }

@@ -14,7 +14,9 @@ function tell(text, isBad) {
   write(told, text);
   told.hidden = false;
   clearTimeout(hiding);
-  hiding = setTimeout(() => { told.hidden = true; }, TOLD_MS);
+  hiding = setTimeout(() => {
+    told.hidden = true;
+  }, TOLD_MS);
 }
 
 function confirmed(name, target) {
@@ -48,8 +50,17 @@ export async function giveOrder(name, to, target = "", more = {}) {
 // Scaling and dispatch: what they are, and the button that changes it.
 function placeSwitch(what) {
   const state = make("span");
-  const change = button("", "", () => giveOrder(`${change.dataset.order}_${what}`, `${what}/${change.dataset.order}`));
-  get("holds").append(make("div", { kind: "switch", id: what }, make("p", {}, make("strong", { text: say[what] }), state), change));
+  const change = button("", "", () =>
+    giveOrder(`${change.dataset.order}_${what}`, `${what}/${change.dataset.order}`),
+  );
+  get("holds").append(
+    make(
+      "div",
+      { kind: "switch", id: what },
+      make("p", {}, make("strong", { text: say[what] }), state),
+      change,
+    ),
+  );
   return (hold) => {
     write(state, hold ? `${say.held}, ${say.by} ${hold.by}, ${when(hold.at)}` : say.works);
     state.className = hold ? "state held" : "state idle";
@@ -64,8 +75,12 @@ let switches = {};
 export function placeOrders() {
   switches = { scaling: placeSwitch("scaling"), dispatch: placeSwitch("dispatch") };
   const count = make("input", { type: "number", min: 0, max: 1000000, step: 1, required: "", id: "count" });
-  const form = make("form", { kind: "switch", id: "set_nodes" },
-    make("label", {}, make("strong", { text: say.number_of_nodes }), count), make("button", { text: say.set }));
+  const form = make(
+    "form",
+    { kind: "switch", id: "set_nodes" },
+    make("label", {}, make("strong", { text: say.number_of_nodes }), count),
+    make("button", { text: say.set }),
+  );
   form.onsubmit = (event) => {
     event.preventDefault();
     giveOrder("set_nodes", "scaling/nodes", count.value, { count: count.valueAsNumber });

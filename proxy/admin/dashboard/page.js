@@ -57,14 +57,16 @@ function show(told) {
   if (performance.now() - drawnAt >= CHARTS_MS) drawCharts();
 }
 
-const readHistory = () => tolerantly(async () => {
-  await history.refresh();
-  drawCharts();
-});
+const readHistory = () =>
+  tolerantly(async () => {
+    await history.refresh();
+    drawCharts();
+  });
 
-const refreshConfig = () => tolerantly(async () => {
-  config = await readConfig();
-});
+const refreshConfig = () =>
+  tolerantly(async () => {
+    config = await readConfig();
+  });
 
 function choose(name) {
   range = name;
@@ -77,8 +79,10 @@ function choose(name) {
 
 function place() {
   document.documentElement.lang = language;
-  for (const element of document.querySelectorAll("[data-text]")) element.textContent = say[element.dataset.text];
-  for (const element of document.querySelectorAll("[data-label]")) element.setAttribute("aria-label", say[element.dataset.label]);
+  for (const element of document.querySelectorAll("[data-text]"))
+    element.textContent = say[element.dataset.text];
+  for (const element of document.querySelectorAll("[data-label]"))
+    element.setAttribute("aria-label", say[element.dataset.label]);
   for (const name of Object.keys(RANGES)) {
     const one = make("button", { text: name, id: name, type: "button", "aria-pressed": name === range });
     one.onclick = () => choose(name);
