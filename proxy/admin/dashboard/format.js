@@ -13,10 +13,16 @@ export function span(secs) {
   return `${Math.floor(secs / size)} ${units[big]}${rest ? ` ${rest} ${units[small]}` : ""}`;
 }
 
-export const age = (time) => (Date.now() - Date.parse(time)) / 1000;
+// How far the proxy's clock is ahead of ours, in ms: ages are told by its clock, times of day by ours.
+let aheadMs = 0;
+export const setClock = (ms) => {
+  aheadMs = ms;
+};
+
+export const age = (time) => (Date.now() + aheadMs - Date.parse(time)) / 1000;
 export const ago = (time) => (time === null ? say.never : span(age(time)) + say.ago);
 
-export const moment = (time) => new Date(time).toLocaleString(language);
+export const moment = (time) => new Date(Date.parse(time) - aheadMs).toLocaleString(language);
 export const hour = (time, hasSeconds = true) =>
   new Date(time).toLocaleTimeString(language, {
     hour: "2-digit",
@@ -25,7 +31,7 @@ export const hour = (time, hasSeconds = true) =>
     ...(hasSeconds && { second: "2-digit" }),
   });
 // With the day where it is not today's.
-export const when = (time) => (age(time) < 43200 ? hour(time) : moment(time));
+export const when = (time) => (age(time) < 43200 ? hour(Date.parse(time) - aheadMs) : moment(time));
 
 export function size(bytes) {
   let unit = 0;

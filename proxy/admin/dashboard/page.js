@@ -6,7 +6,7 @@ import { readConfig } from "./config.js";
 import { Refusal } from "./api.js";
 import { get, make, write } from "./dom.js";
 import { showFigures } from "./figures.js";
-import { span } from "./format.js";
+import { setClock, span } from "./format.js";
 import { History, RANGES } from "./history.js";
 import { showTiles, showWaiting } from "./line.js";
 import { stayLive } from "./live.js";
@@ -60,6 +60,7 @@ function show(told) {
 const readHistory = () =>
   tolerantly(async () => {
     await history.refresh();
+    setClock(history.offset);
     drawCharts();
   });
 
