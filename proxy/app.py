@@ -20,6 +20,7 @@ import httpx
 from proxy import logs
 from proxy.admin.actions import Actions
 from proxy.admin.alerts import Alerts
+from proxy.admin.history import History
 from proxy.admin.metrics import new_registry
 from proxy.admin.monitor import Monitor
 from proxy.admin.server import AdminServer
@@ -43,6 +44,7 @@ from proxy.stats import Stats
 log = logging.getLogger(__name__)
 
 _SWEEP_SECS = 0.1  # how late a time limit may be noticed
+_HISTORY_SECS = 1.0  # between two looks
 _LAST_WORDS_SECS = 1.0  # for answers that are on their way when the drain time is up
 _FIXED = frozenset(
     {
@@ -81,8 +83,9 @@ class App:
             spool_bytes=lambda: self.settings.spool_budget.used,
             records_dropped=lambda: self.recorder.dropped + self.request_log.dropped,
         )
+        self.history = History(self.dispatcher, self.stats, clock.now())
         self.admin = AdminServer(
-            lambda: self.config, view, registry, is_accepting=lambda: self.server.is_accepting
+            lambda: self.config, view, registry, self.history, is_accepting=lambda: self.server.is_accepting
         )
         self._monitor = Monitor(
             view,
@@ -112,6 +115,7 @@ class App:
             self._prober.start()
             self._sweep()
             self._log_stats()
+            self._look_back()
             self._monitor.start()
             self._tls = _server_tls(config)
             await self.admin.start()
@@ -209,6 +213,10 @@ class App:
         self.server.sweep(now)
         self.forwarder.sweep(now)
         self.recorder.flush()
+
+    def _look_back(self) -> None:
+        self._timers["history"] = asyncio.get_running_loop().call_later(_HISTORY_SECS, self._look_back)
+        self.history.look(monotonic())
 
     def _log_stats(self) -> None:
         interval = self.config.stats_log_interval_secs

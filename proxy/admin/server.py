@@ -6,8 +6,10 @@ Who may ask is `guard.py`'s. What always holds: every error is problem+json, and
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable
 from importlib.resources import files
+from pathlib import PurePath
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry
@@ -15,6 +17,7 @@ from prometheus_client.exposition import choose_encoder
 
 from proxy.admin.events import Events
 from proxy.admin.guard import guard
+from proxy.admin.history import History, history_json
 from proxy.admin.orders import MAX_BODY_BYTES, order_routes
 from proxy.admin.problems import tell_problems
 from proxy.admin.queue import MOST_SHOWN, queue
@@ -27,12 +30,18 @@ log = logging.getLogger(__name__)
 _STOP_SECS = 2.0
 _USUALLY_SHOWN = 100  # of what waits
 
-_PAGE = {
-    "/": ("index.html", "text/html"),
-    "/page.js": ("page.js", "text/javascript"),
-    "/page.css": ("page.css", "text/css"),
-}
-_OPEN_PATHS = {"/healthz", "/readyz", *_PAGE}
+_KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
+
+
+def _page_files() -> dict[str, tuple[bytes, str]]:
+    """What the page consists of, by path: content and type."""
+    found = {}
+    for file in (files("proxy.admin") / "dashboard").iterdir():
+        path = "/" if file.name == "index.html" else f"/{file.name}"
+        found[path] = (file.read_bytes(), _KINDS[PurePath(file.name).suffix])
+    return found
+
+
 _HEADERS = {
     "Server": "fifo-proxy",
     "Cache-Control": "no-store",
@@ -56,6 +65,7 @@ class AdminServer:
         config: Callable[[], Config],
         view: View,
         registry: CollectorRegistry,
+        history: History,
         *,
         is_accepting: Callable[[], bool],
     ) -> None:
@@ -64,13 +74,14 @@ class AdminServer:
         self._registry = registry
         self._is_accepting = is_accepting
         self._events = Events(view)
-        folder = files("proxy.admin") / "dashboard"
-        self._page = {path: ((folder / name).read_bytes(), kind) for path, (name, kind) in _PAGE.items()}
+        self._history = history
+        self._page = _page_files()
+        open_paths = {"/healthz", "/readyz", *self._page}
         app = web.Application(
-            middlewares=[tell_problems, guard(config, _OPEN_PATHS)], client_max_size=MAX_BODY_BYTES
+            middlewares=[tell_problems, guard(config, open_paths)], client_max_size=MAX_BODY_BYTES
         )
         app.on_response_prepare.append(_add_headers)
-        app.add_routes([web.get(path, self._get_page) for path in _PAGE])
+        app.add_routes([web.get(path, self._get_page) for path in self._page])
         app.add_routes(
             [
                 web.get("/healthz", self._get_health),
@@ -80,6 +91,7 @@ class AdminServer:
                 web.get("/api/config", self._get_config),
                 web.get("/api/queue", self._get_queue),
                 web.get("/api/actions", self._get_actions),
+                web.get("/api/history", self._get_history),
                 web.get("/api/events", self._events.follow, allow_head=False),
                 *order_routes(view.actions, view.clock),
             ]
@@ -135,6 +147,21 @@ class AdminServer:
         if not given.isascii() or not given.isdigit() or len(given) > 4 or int(given) > MOST_SHOWN:
             raise BadOrder(f"limit: expected a whole number, at most {MOST_SHOWN}")
         return web.json_response(queue(self._view.dispatcher, self._view.clock.now(), int(given)))
+
+    async def _get_history(self, request: web.Request) -> web.Response:
+        try:
+            since = float(request.query.get("since", "0"))
+        except ValueError:
+            since = math.nan
+        if not math.isfinite(since):
+            raise BadOrder("since: expected seconds after origin, or before now as a negative number")
+        step = request.query.get("step", "fine")
+        if step not in ("fine", "coarse"):
+            raise BadOrder("step: expected fine (an hour) or coarse (a day)")
+        told = history_json(self._history, self._view.clock, since_secs=since, is_coarse=step == "coarse")
+        response = web.json_response(told)
+        response.enable_compression()
+        return response
 
     async def _get_actions(self, request: web.Request) -> web.Response:
         return web.json_response(actions_json(self._view.actions, self._view.clock))

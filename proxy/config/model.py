@@ -24,6 +24,7 @@ from proxy.config.kinds import (
     ListenPort,
     Network,
     Port,
+    Price,
     Seconds,
     Secret,
     Section,
@@ -178,6 +179,12 @@ class Config(Section):
     target_wait_secs: Interval = Field(
         default=60, description="Under target_wait: 19 of 20 requests should wait no longer than this."
     )
+
+    # What they cost
+    node_price_per_hour: Price | None = Field(
+        default=None, description="What a node costs an hour, shown as cost on the page; null: not shown."
+    )
+    currency: Text | None = Field(default=None, description="Of that price, shown behind it, such as CNY.")
 
     # The line and its clients
     max_queue_length: Amount = Field(

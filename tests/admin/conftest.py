@@ -10,6 +10,7 @@ import pytest
 from aiohttp import ClientSession
 
 from proxy.admin.actions import Actions
+from proxy.admin.history import History
 from proxy.admin.metrics import new_registry
 from proxy.admin.server import AdminServer
 from proxy.admin.status import View
@@ -108,6 +109,7 @@ class Rig:
         self.scaler = Scaler()
         self.stats = Stats()
         self.spool_bytes = 0
+        self.history = History(self.dispatcher, self.stats, self.time.now)
         self.orders = NodeOrders()
         self.health = Health()
         self.actions = Actions(self.dispatcher, self.orders, self._remove, self.clock)
@@ -133,7 +135,11 @@ class Rig:
         """A started server; `keys` of the configuration but for the port."""
         self.config = Config.model_validate({"admin_port": 0, **keys})
         self.server = AdminServer(
-            lambda: self.config, self.view, self.registry, is_accepting=lambda: self.is_accepting()
+            lambda: self.config,
+            self.view,
+            self.registry,
+            self.history,
+            is_accepting=lambda: self.is_accepting(),
         )
         await self.server.start()
         return self.server

@@ -23,11 +23,12 @@ FACTS = (
     "/api/config",
     "/api/queue",
     "/api/actions",
+    "/api/history",
     "/api/events",
     "/api/nothing",
     "/nothing",
 )
-OPEN = ("/", "/page.js", "/page.css", "/healthz", "/readyz")
+OPEN = ("/", "/page.js", "/words.js", "/page.css", "/healthz", "/readyz")
 
 
 async def problem(response: ClientResponse) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from asyncio.subprocess import Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -16,20 +17,28 @@ DEMO_NODE = ["{python}", "-m", "proxy", "demo-node", "--port", "{port}", "--work
 @asynccontextmanager
 async def demo_nodes(count: int) -> AsyncIterator[list[str]]:
     """The addresses of so many nodes that listen."""
+    async with demo_node_processes(count) as nodes:
+        yield list(nodes)
+
+
+@asynccontextmanager
+async def demo_node_processes(count: int) -> AsyncIterator[dict[str, Process]]:
+    """The same, by address, for one who wants to kill them."""
     command = [part.format(python=sys.executable, port=0) for part in DEMO_NODE]
     processes = [
         await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE) for _ in range(count)
     ]
     try:
-        urls = []
+        nodes = {}
         for process in processes:
             assert process.stdout is not None
             line = await process.stdout.readline()  # "demo node on http://..."
-            urls.append(line.split()[-1].decode())
-        yield urls
+            nodes[line.split()[-1].decode()] = process
+        yield nodes
     finally:
         for process in processes:
-            process.kill()
+            if process.returncode is None:
+                process.kill()
             await process.communicate()
 
 

@@ -1,42 +1,23 @@
-"""Real programs: found on the machine, or installed once into a cache directory outside the repository.
-
-Where one cannot be had the tests skip and say why; with `CI=true` that is a failure.
-"""
+"""Real programs: found on the machine, or installed once into a cache directory outside the repository."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import subprocess
 import sys
 import venv
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
 
+from tests.fakes.programs import lacking, program
 from tests.fakes.until import until
 
 PROGRAMS = Path(__file__).with_name("programs")
 PACKAGES = ("uvicorn[standard]", "gunicorn", "flask", "requests", "httpx", "aiohttp", "litserve", "gradio")
-
-
-def lacking(reason: str) -> NoReturn:
-    """A program is missing: skip, but never on CI."""
-    if os.environ.get("CI") == "true":
-        pytest.fail(f"{reason}, and CI must not skip it")
-    pytest.skip(reason)
-
-
-def program(name: str) -> str:
-    """The path of a program of this machine."""
-    found = shutil.which(name)
-    if found is None:
-        lacking(f"{name} is not installed")
-    return found
 
 
 @pytest.fixture(scope="session")

@@ -18,9 +18,10 @@ import httpx
 import pytest
 
 from proxy.dispatch.nodes import NodeState
+from tests.fakes.programs import program
 from tests.fakes.proxy_here import ProxyHere, proxy_here
 from tests.fakes.until import until
-from tests.real.conftest import PROGRAMS, output_of, program
+from tests.real.conftest import PROGRAMS, output_of
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 

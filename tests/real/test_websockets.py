@@ -13,8 +13,9 @@ import httpx
 import pytest
 import websockets
 
+from tests.fakes.programs import program
 from tests.fakes.proxy_here import proxy_here
-from tests.real.conftest import PROGRAMS, output_of, program
+from tests.real.conftest import PROGRAMS, output_of
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 
