@@ -14,6 +14,7 @@ from typing import cast
 
 from proxy.errors import NodeBroke, RequestError
 from proxy.http.address import Address, ResumingContext
+from proxy.http.backlog import FILE_MOST
 from proxy.http.direct_write import NO_DESCRIPTOR, descriptor_of, send_file_now, write_now
 from proxy.http.message import Request, allowed_trailers, trailer_bytes
 from proxy.http.reset import reset
@@ -23,7 +24,6 @@ from proxy.http.roles import NodeReceiver
 from proxy.http.tunnel import Tunnel
 
 _CHUNK = 262144  # bytes read from a spool at a time; the write buffer's high-water mark
-_FILE_MOST = 1 << 20  # bytes sent from a file in one turn of the loop
 
 
 class NodeLink(ResponseReader):
@@ -193,7 +193,7 @@ class NodeLink(ResponseReader):
             if trailers is None and (file := body.descriptor) is not None:
                 # The kernel sends a file without a copy through here. Where it takes none, a piece that the transport
                 # holds tells when there is room again; where it takes all, others have their turn in between.
-                most = min(body.size - self._body_sent, _FILE_MOST)
+                most = min(body.size - self._body_sent, FILE_MOST)
                 if sent := send_file_now(transport, self._descriptor, file, self._body_sent, most):
                     self._body_sent += sent
                     self._is_sending = self._body_sent < body.size
