@@ -11,8 +11,8 @@ import sys
 
 from setuptools import setup
 
-# What is touched for each request and for each piece of a body; what runs a few times a second gains nothing. The
-# simulator is here because its request is a `Ticket`: a compiled class has compiled subclasses only.
+# What is touched for each request and for each piece of a body; what runs a few times a second gains nothing.
+# A compiled class has compiled subclasses only, unless it says otherwise.
 HOT = (
     "proxy/dispatch/dispatcher.py",
     "proxy/dispatch/line.py",
@@ -32,7 +32,6 @@ HOT = (
     "proxy/http/response_reader.py",
     "proxy/http/spool.py",
     "proxy/http/tunnel.py",
-    "proxy/scaling/simulate.py",
     "proxy/stats.py",
 )
 # Another mypyc makes other C: a new one has to pass `scripts/test-compiled` first.

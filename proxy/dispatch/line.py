@@ -11,7 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from mypy_extensions import mypyc_attr
 
+
+@mypyc_attr(
+    allow_interpreted_subclasses=True
+)  # also in the compiled build: simulations and tests have their own
 class Ticket:
     """A place in the line; what waits is a subclass of it.
 

@@ -12,6 +12,7 @@ from proxy.errors import SpoolFull
 from proxy.http.spool import Spool, SpoolBudget
 
 _PIECE = 262144
+FILE_MOST = 1 << 20  # bytes sent from a file in one turn of the loop
 
 
 class Backlog:
@@ -33,8 +34,20 @@ class Backlog:
         self._held.append(data)
         return False
 
-    def drain(self, write: Callable[[bytes], None], is_paused: Callable[[], bool]) -> bool:
-        """Write until the client is full; True: nothing is left."""
+    def drain(
+        self,
+        write: Callable[[bytes], None],
+        is_paused: Callable[[], bool],
+        send_file: Callable[[int, int, int], int] = lambda descriptor, offset, count: 0,
+    ) -> bool:
+        """Write until the client is full; True: nothing is left.
+
+        `send_file` may take a part of what is in a file (descriptor, offset, count -> bytes sent); it is asked once, so
+        that a client as fast as we are does not keep the others waiting.
+        """
+        file = self._spool.descriptor
+        if file is not None and not is_paused():
+            self._sent += send_file(file, self._sent, min(self._spool.size - self._sent, FILE_MOST))
         while not is_paused():
             piece = self._spool.read(self._sent, _PIECE)
             if piece:

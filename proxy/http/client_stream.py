@@ -11,7 +11,7 @@ from collections.abc import Callable
 from time import monotonic
 
 from proxy.http.backlog import Backlog
-from proxy.http.direct_write import NO_DESCRIPTOR, write_now
+from proxy.http.direct_write import NO_DESCRIPTOR, send_file_now, write_now
 from proxy.http.message import Peer
 from proxy.http.request_reader import RequestReader
 from proxy.http.reset import reset
@@ -132,13 +132,19 @@ class ClientStream(RequestReader):
             self._drain()
 
     def _drain(self) -> None:
-        if self._backlog is None or not self._backlog.drain(self.write, lambda: self._is_paused):
+        if self._backlog is None or not self._backlog.drain(
+            self.write, lambda: self._is_paused, self._send_file
+        ):
             return
         self._backlog = None
         if self._finishes is not None:
             self._finished(self._finishes)
         elif self._receiver is not None:
             self._receiver.client_drained()
+
+    def _send_file(self, file: int, offset: int, count: int) -> int:
+        transport = self._transport
+        return 0 if transport is None else send_file_now(transport, self._descriptor, file, offset, count)
 
     def _must_take(self, now: float) -> bool:
         """Its time is up while bytes wait for it: one that has taken nothing since the last look is cut."""

@@ -13,7 +13,6 @@ import asyncio
 import os
 
 NO_DESCRIPTOR = -1  # TLS: the bytes must go through the transport
-_MOST = 65536  # more than the kernel takes at once is the transport's business
 
 
 def descriptor_of(transport: asyncio.Transport) -> int:
@@ -25,7 +24,7 @@ def descriptor_of(transport: asyncio.Transport) -> int:
 
 def write_now(transport: asyncio.Transport, descriptor: int, data: bytes) -> None:
     """Write what the kernel takes, and leave the rest to the transport, which must be open."""
-    if descriptor < 0 or len(data) > _MOST or transport.get_write_buffer_size():
+    if descriptor < 0 or transport.get_write_buffer_size():
         transport.write(data)
         return
     try:
@@ -33,4 +32,14 @@ def write_now(transport: asyncio.Transport, descriptor: int, data: bytes) -> Non
     except OSError:  # full, or broken: the transport finds the same, and knows what to do
         sent = 0
     if sent < len(data):
-        transport.write(data[sent:])
+        transport.write(memoryview(data)[sent:])
+
+
+def send_file_now(transport: asyncio.Transport, descriptor: int, file: int, offset: int, count: int) -> int:
+    """The bytes of a file, from `offset`, that the kernel took without copying them here; 0: none at this moment."""
+    if descriptor < 0 or transport.is_closing() or transport.get_write_buffer_size():
+        return 0
+    try:
+        return os.sendfile(descriptor, file, offset, count)
+    except OSError:  # full, or broken: as above
+        return 0

@@ -41,6 +41,11 @@ class Spool:
     def is_on_disk(self) -> bool:
         return self._file is not None
 
+    @property
+    def descriptor(self) -> int | None:
+        """Its file, from whose beginning it can be read; None while it is in memory."""
+        return None if self._file is None else self._file.fileno()
+
     def append(self, data: bytes) -> None:
         """Add `data` at the end; raises `SpoolFull` and adds nothing where it finds no room."""
         if self._file is None and self.size + len(data) <= self._budget.memory_bytes:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import tempfile
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from proxy.http.direct_write import NO_DESCRIPTOR, descriptor_of, write_now
+from proxy.http.direct_write import NO_DESCRIPTOR, descriptor_of, send_file_now, write_now
 
 
 class Transport(asyncio.Transport):
@@ -23,6 +24,9 @@ class Transport(asyncio.Transport):
 
     def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
         self.given += bytes(data)
+
+    def is_closing(self) -> bool:
+        return False
 
     def get_write_buffer_size(self) -> int:
         return self._unsent
@@ -88,11 +92,30 @@ def test_a_broken_connection_is_the_transports_to_find(ends: tuple[socket.socket
     assert transport.given == b"lost"
 
 
-def test_large_pieces_and_tls_go_through_the_transport(ends: tuple[socket.socket, socket.socket]) -> None:
+def test_a_file_is_sent_from_where_it_is_as_far_as_there_is_room(
+    ends: tuple[socket.socket, socket.socket],
+) -> None:
+    ours, theirs = ends
+    content = os.urandom(3_000_000)
+    with tempfile.TemporaryFile(buffering=0) as file:
+        file.write(content)
+        transport = Transport()
+        sent = received = 0
+        while count := send_file_now(transport, ours.fileno(), file.fileno(), sent, len(content) - sent):
+            sent += count
+        assert 0 < sent < len(content)
+        while received < sent:
+            piece = theirs.recv(65536)
+            assert piece == content[received : received + len(piece)]
+            received += len(piece)
+        assert send_file_now(Transport(unsent=1), ours.fileno(), file.fileno(), 0, 10) == 0
+        assert send_file_now(transport, NO_DESCRIPTOR, file.fileno(), 0, 10) == 0
+        theirs.close()
+        assert send_file_now(transport, ours.fileno(), file.fileno(), 0, 10) == 0
+
+
+def test_tls_goes_through_the_transport(ends: tuple[socket.socket, socket.socket]) -> None:
     ours, _ = ends
-    transport = Transport()
-    write_now(transport, ours.fileno(), bytes(70_000))
-    assert len(transport.given) == 70_000
     assert descriptor_of(Transport(extra={"socket": ours, "ssl_object": object()})) == NO_DESCRIPTOR
     assert descriptor_of(Transport(extra={"socket": ours})) == ours.fileno()
     secret = Transport()
