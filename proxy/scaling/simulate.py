@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from math import ceil
+from typing import Protocol
 
 from proxy.dispatch.dispatcher import Dispatcher, Lease
 from proxy.dispatch.line import Ticket
@@ -64,10 +65,20 @@ class Run:
     peak_nodes: int = 0
 
 
+class Rule(Protocol):
+    """Another policy than ours, with limits and a memory of its own, to be compared with them. Times are in ms."""
+
+    def decide(self, seen: Seen, now: int) -> tuple[Action, ...]:
+        """As `rules.decide`."""
+
+    def next_change(self, seen: Seen, now: int) -> float | None:
+        """As `rules.next_change`."""
+
+
 def simulate(
     trace: Iterable[tuple[int, int]],
     limits: Limits,
-    policy: Policy,
+    policy: Policy | Rule,
     node_start: Callable[[], int],
     *,
     check_interval_ms: int = 5000,
@@ -99,7 +110,7 @@ class _Simulation:
     def __init__(
         self,
         limits: Limits,
-        policy: Policy,
+        policy: Policy | Rule,
         node_start: Callable[[], int],
         check_interval_ms: int,
         failures: Failures,
@@ -193,13 +204,23 @@ class _Simulation:
         )
         if self._demand is not None:
             self._demand.limited(len(seen.nodes) >= self._limits.max_nodes)
-        actions = decide(self._policy, seen, self._memory, self._limits, now, self._demand)
+        actions = self._decide(seen)
         for action in actions:
             self._act(action)
         if actions:
             return now + self._interval
-        change = next_change(seen, self._memory, self._limits, now, self._demand)
+        change = self._next_change(seen)
         return _NEVER if change is None else max(now + self._interval, self._check_at(ceil(change)))
+
+    def _decide(self, seen: Seen) -> tuple[Action, ...]:
+        if isinstance(self._policy, str):
+            return decide(self._policy, seen, self._memory, self._limits, self._now, self._demand)
+        return self._policy.decide(seen, self._now)
+
+    def _next_change(self, seen: Seen) -> float | None:
+        if isinstance(self._policy, str):
+            return next_change(seen, self._memory, self._limits, self._now, self._demand)
+        return self._policy.next_change(seen, self._now)
 
     def _act(self, action: Action) -> None:
         now, dispatcher, run = self._now, self._dispatcher, self._run
