@@ -31,7 +31,8 @@ from proxy.scaling.traces import UnusableTrace
 from proxy.scaling.troubles import Backoff
 
 _NEVER = 1 << 62
-NO_FAILURES = Failures()
+_HOPELESS = 2000  # failed starts in a row
+NO_FAILURES = Failures(start_timeout_ms=_NEVER)
 _END_OF_RUN, _NODE_READY, _NODE_DEATH, _GIVING_UP = range(4)
 
 
@@ -121,6 +122,7 @@ class _Simulation:
         self._interval = check_interval_ms
         self._failures = failures
         self._backoff = Backoff(failures.jitter)  # in seconds
+        self._failed_in_a_row = 0
         self._now = 0
         self._last_end = 0
         self._memory = Memory()
@@ -249,10 +251,12 @@ class _Simulation:
         return self._dispatcher.add("node", self._now)
 
     def _start(self, node: Node) -> None:
-        if self._failures.fails_to_start():
-            self._give_up_after(self._failures.start_timeout_ms, node)
+        ready_at = self._now + self._node_start()
+        given_up_at = self._check_after(self._failures.start_timeout_ms)
+        if self._failures.fails_to_start() or ready_at > given_up_at:
+            heappush(self._events, (given_up_at, _GIVING_UP, node.number, node))
         else:
-            heappush(self._events, (self._now + self._node_start(), _NODE_READY, node.number, node))
+            heappush(self._events, (ready_at, _NODE_READY, node.number, node))
 
     def _become_ready(self, node: Node) -> None:
         life = self._run.nodes[node.number - 1]
@@ -260,6 +264,7 @@ class _Simulation:
         if self._demand is not None and self._now > life.created_ms:
             self._demand.started(self._now - life.created_ms)
         self._backoff.succeed()
+        self._failed_in_a_row = 0
         if (lives_ms := self._failures.life_ms()) is not None:
             heappush(self._events, (self._now + lives_ms, _NODE_DEATH, node.number, node))
         self._dispatcher.ready(node, self._now)
@@ -280,15 +285,15 @@ class _Simulation:
             run.cut_ms[lease.ticket.number - 1] = self._last_end = now
             run.busy_ms -= lease.ticket.service_ms
             self._dispatcher.release_unready(lease, now, "died")
-        self._give_up_after(self._failures.unready_destroy_ms, node)
-
-    def _give_up_after(self, limit_ms: int, node: Node) -> None:
-        """At the first check at which the limit is passed."""
-        heappush(self._events, (self._check_at(self._now + limit_ms + 1), _GIVING_UP, node.number, node))
+        given_up_at = self._check_after(self._failures.unready_destroy_ms)
+        heappush(self._events, (given_up_at, _GIVING_UP, node.number, node))
 
     def _give_up(self, node: Node) -> None:
         if self._run.nodes[node.number - 1].ready_ms is None:
             self._run.failed_starts += 1
+            self._failed_in_a_row += 1
+            if self._failed_in_a_row == _HOPELESS:
+                raise UnusableTrace(f"{_HOPELESS} starts of nodes in a row failed or took too long")
             self._backoff.fail(self._now / 1000, ProviderError("not ready in time"))
         self._remove(node)
 
@@ -301,6 +306,10 @@ class _Simulation:
     def _check_at(self, instant: int) -> int:
         """The first regular check at or after an instant."""
         return -(-instant // self._interval) * self._interval
+
+    def _check_after(self, limit_ms: int) -> int:
+        """The first regular check at which more than that has passed from now."""
+        return self._check_at(self._now + limit_ms + 1)
 
     def _close(self) -> Run:
         run = self._run

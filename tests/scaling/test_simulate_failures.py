@@ -6,12 +6,14 @@ from collections.abc import Callable
 from itertools import chain, repeat
 from typing import TypeVar, get_args
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.scaling.failures import Failures, failures_by_chance
 from proxy.scaling.rules import Down, Limits, Policy, Up
 from proxy.scaling.simulate import Life, Run, simulate
+from proxy.scaling.traces import UnusableTrace
 from tests.scaling.test_simulate import golden_form, traces
 
 T = TypeVar("T")
@@ -38,11 +40,27 @@ def test_a_start_that_fails_is_paid_until_its_time_is_up_and_asked_for_again_aft
     assert (run.failed_starts, run.cut_ms) == (1, {})
 
 
+def test_a_start_that_is_too_slow_is_a_failed_one_unless_it_is_ready_at_that_check() -> None:
+    for slow_ms, failed in ((105_000, 0), (105_001, 1)):
+        draw = in_turn(slow_ms, then=1_000)
+        run = simulate(
+            [(0, 1)], Limits(min_nodes=0), "threshold", draw, failures=Failures(start_timeout_ms=100_000)
+        )
+        assert run.failed_starts == failed
+        assert run.nodes[0].gone_ms == 105_000 or not failed
+        assert list(run.start_ms) == [111_000 if failed else 105_000]
+
+
+def test_nodes_that_can_never_start_are_told_of_and_not_tried_for_ever() -> None:
+    with pytest.raises(UnusableTrace, match="2000 starts of nodes in a row failed or took too long"):
+        one_node([(0, 1)], Failures(start_timeout_ms=30_000))
+
+
 def test_starts_that_go_on_failing_are_tried_ever_later_and_one_that_works_ends_that() -> None:
     failures = Failures(
         fails_to_start=in_turn(True, True, True, then=False), jitter=lambda: 1.0, start_timeout_ms=1
     )
-    run = one_node([(0, 1_000)], failures)
+    run = simulate([(0, 1_000)], Limits(min_nodes=0, max_nodes=1), "threshold", lambda: 0, failures=failures)
     given_up = [life.gone_ms for life in run.nodes[:3]]
     asked = [life.created_ms for life in run.nodes]
     assert asked == [0, 10_000, 25_000, 50_000]
