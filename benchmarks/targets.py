@@ -136,6 +136,7 @@ class FifoProxy(Target):
                     "admin_port": self._admin_port,
                     "health_check_path": "/ready",
                     "max_queue_length": _LONG_LINE,
+                    "request_lines": False,  # no peer writes a line for each request either
                     "drain_timeout_secs": 1,
                     "spool_dir": str(directory),
                 }
