@@ -32,6 +32,7 @@ HOT = (
     "proxy/http/response_reader.py",
     "proxy/http/spool.py",
     "proxy/http/tunnel.py",
+    "proxy/jobs/run.py",
     "proxy/stats.py",
 )
 # Another mypyc makes other C: a new one has to pass `scripts/test-compiled` first.

@@ -1,7 +1,7 @@
 """The wiring: builds every object, introduces neighbours to each other, and keeps the order of start and stop.
 
-Start: provider -> scaler (reads the list, adopts) -> probes -> admin port -> users' port. Stop: the users' port first,
-then what waits and runs has `drain_timeout_secs` to finish, then everything in reverse. `hurry` skips the wait.
+Start: provider -> scaler (reads the list, adopts) -> probes -> admin port -> jobs -> users' port. Stop: the users' port
+first, then what waits and runs has `drain_timeout_secs` to finish, then everything in reverse. `hurry` skips the wait.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from proxy.health import Health
 from proxy.http.server import HttpServer
 from proxy.http.settings import HttpSettings
 from proxy.http.spool import SpoolBudget
+from proxy.jobs.service import JobService
 from proxy.probe import Prober, open_client
 from proxy.providers import build
 from proxy.records import Recorder, Sink
@@ -50,13 +51,14 @@ _FIXED = frozenset(
     {
         "listen_host", "listen_port", "tls_cert_file", "tls_key_file", "proxy_protocol", "admin_host", "admin_port",
         "provider", "openapi_base_url", "token", "proxy_port", "scale_up_request", "node_tls_verify", "node_ca_file",
-        "spool_dir", "destroy_nodes_on_exit",
+        "spool_dir", "destroy_nodes_on_exit", "database_url", "replica_name", "jobs_path",
     }
 )  # fmt: skip
 
 
 class App:
-    """One proxy. `start` raises OSError (a port) or ProviderError; after it, `stop` ends it."""
+    """One proxy; raises StoreUnusable where the driver of its database is not installed. `start` raises OSError (a
+    port) or ProviderError; after it, `stop` ends it."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
@@ -71,6 +73,7 @@ class App:
         self.settings = _settings(config)
         self.server = HttpServer(self.settings, self.forwarder)
         self.health = Health()
+        self.jobs = self._jobs(config)
         self.recorder = Recorder()
         self.request_log = RequestLog(clock, self._request_log_fault)
         self._request_lines = logs.request_lines(clock)
@@ -100,6 +103,13 @@ class App:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._served_before = 0
 
+    def _jobs(self, config: Config) -> JobService | None:
+        if config.database_url is None:
+            return None
+        url, budget = config.database_url.get_secret_value(), self.settings.spool_budget
+        self.forwarder.desk = jobs = JobService(url, lambda: self.config, self.forwarder, budget, self.health)
+        return jobs
+
     @property
     def port(self) -> int:
         """The users' port, also where 0 was configured."""
@@ -119,6 +129,8 @@ class App:
             self._monitor.start()
             self._tls = _server_tls(config)
             await self.admin.start()
+            if self.jobs is not None:
+                await self.jobs.start()
             await self.server.start(config.listen_host, config.listen_port, self._tls)
         except (OSError, ProviderError):
             await self._close()
@@ -129,6 +141,8 @@ class App:
         """Stop accepting, let what runs and waits finish, answer the rest 503. `hurry`: do not wait (any longer)."""
         self.forwarder.is_stopping = True
         self.server.stop_accepting()
+        if self.jobs is not None:
+            self.jobs.let_go()
         if self.dispatcher.is_held:
             self.forwarder.end_waiting()  # nobody will start them any more
         limit = monotonic() + self.config.drain_timeout_secs
@@ -155,6 +169,8 @@ class App:
         self.config = config = config.model_copy(update=kept)
         self.dispatcher.capacity = config.max_queue_length
         self.forwarder.config = config
+        if self.jobs is not None:
+            self.jobs.apply(config)
         self._apply_records(config)
         _apply_limits(self.settings, config)
         self.scaling.apply(config)
@@ -195,6 +211,8 @@ class App:
     async def _close(self) -> None:
         for timer in self._timers.values():
             timer.cancel()
+        if self.jobs is not None:
+            await self.jobs.stop()
         await self._monitor.stop()
         if self._prober is not None:
             await self._prober.stop()

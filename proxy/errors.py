@@ -35,6 +35,7 @@ class RequestError(FifoProxyError):
     outcome: Outcome = "not_sent"  # an instance's own where it had been sent before
     proxy_status: ClassVar[str]
     closes: ClassVar[bool] = False
+    allowed: ClassVar[str | None] = None  # of a 405: the methods that are known
 
     def __init__(self, detail: str, *, retry_after_secs: int | None = None) -> None:
         super().__init__(detail)
@@ -50,6 +51,7 @@ class MethodRefused(RequestError):
     """CONNECT: this is no forward proxy."""
 
     status, title, proxy_status, closes = 405, "Method Not Allowed", "http_request_denied", True
+    allowed = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, TRACE"
 
 
 class RequestTooSlow(RequestError):
@@ -174,6 +176,31 @@ class BodyGone(RequestError):
     """What was stored has been kept long enough."""
 
     status, title, proxy_status = 410, "Gone", "http_request_error"
+
+
+class JobRefused(RequestError):
+    """What was asked of a job makes no sense, or is not allowed."""
+
+    status, title, proxy_status = 400, "Bad Request", "http_request_error"
+
+
+class JobUnknown(RequestError):
+    """There is no such job, or no such page, or no result yet."""
+
+    status, title, proxy_status = 404, "Not Found", "http_request_error"
+
+
+class JobMethodRefused(RequestError):
+    """The jobs' pages do not know this method; `allowed` is what they know."""
+
+    status, title, proxy_status = 405, "Method Not Allowed", "http_request_denied"
+    allowed = "GET, HEAD, DELETE"
+
+
+class JobNotCancelled(RequestError):
+    """It runs, or has ended."""
+
+    status, title, proxy_status = 409, "Conflict", "http_request_denied"
 
 
 class StoreUnavailable(RequestError):

@@ -34,20 +34,18 @@ _SAFE_REUSE_SECS = 4.0
 class Exchange(Holder):
     __slots__ = ("_resends",)
 
-    def __init__(self, forwarder: Forwarder, client: ClientConnection, request: Request) -> None:
-        super().__init__(forwarder, client, request)
+    def __init__(
+        self, forwarder: Forwarder, client: ClientConnection | None, request: Request, client_address: str
+    ) -> None:
+        super().__init__(forwarder, client, request, client_address)
         self._resends = 0
 
     # --- its turn
 
     def start(self, lease: Lease) -> None:
         """The dispatcher's grant, in the turn of the event loop that made it possible."""
+        self._take(lease)
         forwarder = self._forwarder
-        self._lease = lease
-        self._sends += 1
-        self.node_name = lease.node.name
-        forwarder.running.add(self)
-        forwarder.stats.queue_wait.observe(lease.granted_at - self.joined_at)
         link = forwarder.links.get(lease.node.number)
         limit = _SAFE_REUSE_SECS if self.request.is_safe else _REUSE_SECS
         if link is not None and link.is_idle and lease.granted_at - link.idle_since <= limit:
@@ -56,7 +54,22 @@ class Exchange(Holder):
             self.phase = Phase.CONNECTING
             self._task = asyncio.get_running_loop().create_task(self._open_and_send(lease))
 
+    def _take(self, lease: Lease) -> None:
+        forwarder = self._forwarder
+        self._lease = lease
+        self._sends += 1
+        self.node_name = lease.node.name
+        forwarder.running.add(self)
+        forwarder.stats.queue_wait.observe(lease.granted_at - self.joined_at)
+
     async def _open_and_send(self, lease: Lease) -> None:
+        link = await self._open(lease)
+        if link is not None:
+            self._task = None
+            self._send(link, lease)
+
+    async def _open(self, lease: Lease) -> NodeLink | None:
+        """A new connection to its node; None: there is none, and what follows from that is done."""
         forwarder = self._forwarder
         try:
             async with asyncio.timeout(forwarder.config.connect_timeout_secs):
@@ -65,10 +78,9 @@ class Exchange(Holder):
             limit = f"none within {forwarder.config.connect_timeout_secs:g} s (connect_timeout_secs)"
             why = limit if isinstance(error, TimeoutError) else str(error)
             self._not_sent(lease, f"no connection: {why}")
-            return
-        self._task = None
+            return None
         forwarder.keep_link(lease.node, link)
-        self._send(link, lease)
+        return link
 
     def _send(self, link: NodeLink, lease: Lease) -> None:
         self._link = link
@@ -133,14 +145,7 @@ class Exchange(Holder):
     def node_ended(self, trailers: list[Field]) -> None:
         response, answer = self._response, self._answer
         assert response is not None
-        now = monotonic()
-        forwarder = self._forwarder
-        lease = self._give_up_lease()
-        forwarder.count_run(now - self.sent_at)
-        if forwarder.settles(response.status):
-            forwarder.dispatcher.settle(lease, now)
-        else:
-            forwarder.dispatcher.release(lease, now)  # the node's next request is sent in here
+        self._free_node(response.status)
         if answer is None:  # its client left
             self._record(response.status, "client_left")
             self._over()
@@ -150,6 +155,16 @@ class Exchange(Holder):
         self._answer = None
         self._drop_body()
         answer.end(trailers)
+
+    def _free_node(self, status: int) -> None:
+        now = monotonic()
+        forwarder = self._forwarder
+        lease = self._give_up_lease()
+        forwarder.count_run(now - self.sent_at)
+        if forwarder.settles(status):
+            forwarder.dispatcher.settle(lease, now)
+        else:
+            forwarder.dispatcher.release(lease, now)  # the node's next request is sent in here
 
     def node_failed(self, error: RequestError, *, heard: bool) -> None:
         lease, link = self._lease, self._link

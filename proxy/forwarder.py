@@ -27,7 +27,7 @@ from proxy.http.address import Address, ResumingContext, client_context, parse_a
 from proxy.http.listener import ClientConnection
 from proxy.http.message import Request
 from proxy.http.node_link import NodeLink, open_link
-from proxy.http.roles import ClientReceiver
+from proxy.http.roles import ClientReceiver, JobDesk, OwnReceiver
 from proxy.records import Record, Recorder
 from proxy.stats import Stats
 
@@ -49,6 +49,7 @@ class Forwarder:
         self.can_replace = can_replace
         self.is_stopping = False
         self.recorder: Recorder | None = None  # None: nobody wants to know how requests end
+        self.desk: JobDesk | None = None  # None: there are no jobs
         self.running: set[Exchange] = set()
         self.links: dict[int, NodeLink] = {}
         self._addresses: dict[str, Address] = {}
@@ -56,14 +57,27 @@ class Forwarder:
 
     # --- the users' port
 
-    def handle(self, connection: ClientConnection, request: Request) -> Exchange:
-        return Exchange(self, connection, request)
+    def handle(self, connection: ClientConnection, request: Request) -> ClientReceiver:
+        desk = self.desk
+        # An absolute target may be one of its pages, too.
+        if desk is not None and (
+            request.may_be_job or request.target.startswith(desk.path) or not request.target.startswith(b"/")
+        ):
+            receiver = desk.receive(connection, request)
+            if receiver is not None:
+                return receiver
+        return Exchange(self, connection, request, connection.peer.address)
 
     def begin(self, receiver: ClientReceiver) -> None:
-        exchange = cast(Exchange, receiver)
-        if self.is_stopping:
-            exchange.answer_error(ShuttingDown("the proxy is stopping", retry_after_secs=5))
-            return
+        if not isinstance(receiver, Exchange):
+            cast(OwnReceiver, receiver).begin()
+        elif self.is_stopping:
+            receiver.answer_error(ShuttingDown("the proxy is stopping", retry_after_secs=5))
+        else:
+            self.join(receiver)
+
+    def join(self, exchange: Exchange) -> None:
+        """To the tail of the line, or answered where it is full."""
         try:
             self.dispatcher.join(exchange, monotonic())
         except LineFull as error:

@@ -51,16 +51,19 @@ class Holder(Ticket):
         "bytes_out",
         "client_address",
         "first_byte_at",
+        "job_id",
         "node_name",
         "phase",
         "request",
         "sent_at",
     )
 
-    def __init__(self, forwarder: Forwarder, client: ClientConnection, request: Request) -> None:
+    def __init__(
+        self, forwarder: Forwarder, client: ClientConnection | None, request: Request, client_address: str
+    ) -> None:
         super().__init__()
         self._forwarder = forwarder
-        self._client: ClientConnection | None = client
+        self._client = client
         self.request = request
         self.phase = Phase.WAITING
         self._lease: Lease | None = None
@@ -70,7 +73,8 @@ class Holder(Ticket):
         self._answer: Answer | None = None
         self._is_sent = False  # a byte of it has gone to some node
         self._sends = 0  # how often it was given a node, in vain or not
-        self.client_address = client.peer.address
+        self.client_address = client_address
+        self.job_id: str | None = None
         self.node_name: str | None = None  # the last node that it was given
         self.bytes_out = 0  # of the node's response's body
         self.sent_at = 0.0
@@ -185,6 +189,7 @@ class Holder(Ticket):
                 bytes_in=size,
                 bytes_out=self.bytes_out,
                 resends=max(0, self._sends - 1),
+                job=self.job_id,
             )
         )
 

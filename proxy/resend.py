@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 Policy = Literal["not_sent", "idempotent", "never"]
-Cause = Literal["connect", "stale_connection", "idempotent"]
+Cause = Literal["connect", "stale_connection", "idempotent", "job_retry"]  # the last: `jobs.run` decides
 
 _STALE_SECS = (
     0.1  # a connection that was being closed as we wrote tells so at once; later than this it was at work

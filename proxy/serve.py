@@ -17,7 +17,7 @@ import uvloop
 from proxy import __version__, build_kind, logs
 from proxy.app import App
 from proxy.config import Config, load
-from proxy.errors import ConfigError, ProviderError
+from proxy.errors import ConfigError, ProviderError, StoreUnusable
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,11 @@ async def _serve(config: Config, config_path: Path) -> int:
 
     facts = {"build": build_kind(), "provider": config.provider.kind}
     log.info("fifo-proxy %s starts", __version__, extra={"fields": facts})
-    app = App(config)
+    try:
+        app = App(config)
+    except StoreUnusable as error:
+        log.error("cannot start: %s", error)
+        return 1
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
     loop.add_signal_handler(signal.SIGHUP, lambda: _reload(app, config_path))

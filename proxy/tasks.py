@@ -23,6 +23,11 @@ class Tasks:
         task.add_done_callback(self._end)
         return task
 
+    async def drain(self, limit_secs: float) -> None:
+        """Wait until all have ended by themselves, at most so long."""
+        if self._running:
+            await asyncio.wait(self._running, timeout=limit_secs)
+
     async def stop(self) -> None:
         """Cancel what still runs and wait until it has ended."""
         running = list(self._running)

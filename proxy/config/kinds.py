@@ -137,6 +137,12 @@ def _target(value: str) -> str:
     return value
 
 
+def _jobs_path(value: str) -> str:
+    if not value.endswith("/") or len(value) < 3 or "?" in value:
+        raise ValueError('expected a path that begins and ends with "/", such as /.jobs/')
+    return value
+
+
 Flag = Annotated[bool, Strict()]
 Text = Annotated[str, Field(min_length=1)]
 Count = Annotated[int, Strict(), Field(ge=0, le=1_000_000)]
@@ -155,3 +161,4 @@ DatabaseUrl = Annotated[SecretStr, AfterValidator(_database_url)]
 BaseUrl = Annotated[str, AfterValidator(base_url)]
 Origin = Annotated[str, AfterValidator(_origin)]
 Target = Annotated[str, AfterValidator(_target)]
+JobsPath = Annotated[str, AfterValidator(_target), AfterValidator(_jobs_path)]

@@ -21,6 +21,7 @@ from proxy.config.kinds import (
     Flag,
     HookUrl,
     Interval,
+    JobsPath,
     ListenPort,
     Network,
     Port,
@@ -241,6 +242,20 @@ class Config(Section):
     max_stored_bytes: Bytes = Field(
         default=10 * 2**30,
         description="Largest total of the stored bodies; past it new jobs are answered 503, results are still stored.",
+    )
+    jobs_path: JobsPath = Field(
+        default="/.jobs/",
+        description="Where clients find their jobs on the users' port; nothing below it reaches a node.",
+    )
+    hold_secs: Seconds = Field(
+        default=0,
+        description="Time that a client which asked for respond-async is kept waiting for the answer itself before it "
+        "gets a receipt; its own wait=N goes first.",
+    )
+    job_policy: Literal["once", "retry"] = Field(
+        default="once",
+        description="What becomes of a job whose run was lost. once: unknown, never sent again; retry: sent again at "
+        "most once more, then failed.",
     )
     drain_timeout_secs: Seconds = Field(
         default=30, description="Time that running and waiting requests have to finish when the proxy stops."

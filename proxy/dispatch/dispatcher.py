@@ -97,10 +97,9 @@ class Dispatcher:
 
     def join(self, ticket: Ticket, now: float) -> None:
         """Put a new ticket at the tail. Raises `errors.LineFull` when as many wait as may."""
+        if len(self.line) >= self.capacity:
+            self.check_room(now)
         nodes = self.nodes
-        if len(self.line) >= self.capacity and (nodes.next_idle is None or self.is_held):
-            self.refused += 1
-            raise LineFull(f"{len(self.line)} requests are waiting", retry_after_secs=self.estimate(now))
         self.line.join(ticket, now)
         self.joined += 1
         if self.watcher is not None:
@@ -109,6 +108,19 @@ class Dispatcher:
             self._pair(now)
         elif len(nodes) == nodes.count(DRAINING):
             self._on_cold()
+
+    def check_room(self, now: float, coming: int = 0) -> None:
+        """Raises `errors.LineFull` where no ticket could join; `coming`: how many are about to."""
+        waiting = len(self.line) + coming
+        if waiting >= self.capacity and (self.nodes.next_idle is None or self.is_held):
+            self.refused += 1
+            raise LineFull(f"{waiting} requests are waiting", retry_after_secs=self.estimate(now))
+
+    def readmit(self, ticket: Ticket, now: float) -> None:
+        """A ticket that had left (`leave`, `release_unused`) comes back to its place; no capacity limits it."""
+        self.line.rejoin(ticket)
+        self.left -= 1
+        self._pair(now)
 
     def leave(self, ticket: Ticket) -> bool:
         """The client of a waiting ticket left. False when it does not wait, so that nothing changes."""
@@ -129,8 +141,11 @@ class Dispatcher:
     def estimate(self, now: float) -> int:
         """When to try again, in whole units of time, at least 1: (waiting + running) x mean recent run time
         / nodes that are or will be ready."""
+        return self.estimate_behind(len(self.line) + self.running)
+
+    def estimate_behind(self, ahead: int) -> int:
+        """The same for one that has so many waiting and running before it."""
         nodes = len(self.nodes) - self.nodes.count(DRAINING)
-        ahead = len(self.line) + self.running
         return max(1, ceil(ahead * self._mean_run / max(nodes, 1)))
 
     def hold(self) -> None:

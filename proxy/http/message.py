@@ -8,6 +8,7 @@ it differently than we did. End-to-end fields keep their bytes, case, order and 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from proxy.errors import (
@@ -29,13 +30,14 @@ _HOP_BY_HOP = frozenset(
     (b"connection", b"keep-alive", b"proxy-connection", b"te", b"transfer-encoding", b"upgrade")
 )
 _FORWARDING = frozenset((b"x-forwarded-for", b"x-forwarded-proto", b"x-forwarded-host", b"forwarded", b"via"))
-_SPECIAL = (
+_OURS = (
     _HOP_BY_HOP | _FORWARDING | {b"host", b"content-length", b"expect", b"x-request-id", b"http2-settings"}
 )
+_SPECIAL = _OURS | {b"prefer"}
 # Naming one of these in Connection does not make it hop-by-hop: the node needs them (RFC 9110, 7.6.1).
 _NEVER_NOMINATED = frozenset((b"host", b"content-length", b"content-type", b"authorization", b"x-request-id"))
 # Fields that must not come as trailers: framing, routing, authentication (RFC 9110, 6.5.1).
-_NEVER_TRAILERS = _SPECIAL | {
+_NEVER_TRAILERS = _OURS | {
     b"trailer", b"content-encoding", b"content-type", b"content-range", b"authorization", b"cookie", b"set-cookie",
     b"cache-control", b"proxy-authorization",
 }  # fmt: skip
@@ -48,6 +50,7 @@ class Request:
     """A checked request. `before_host + Host's value + after_host` is its head for a node, without framing end.
 
     `length` is the body's (None: chunked, known once it is received). `upgrade` is the protocol asked for.
+    `may_be_job`: its Prefer names `respond-async` (RFC 7240).
     `body` and `trailers` are filled as they come.
     """
 
@@ -62,6 +65,7 @@ class Request:
         "is_http10",
         "keeps_alive",
         "length",
+        "may_be_job",
         "method",
         "request_id",
         "target",
@@ -82,6 +86,7 @@ class Request:
         self.keeps_alive = True
         self.expects_continue = False
         self.upgrade: bytes | None = None
+        self.may_be_job = False
         self.request_id = b""
         self.body: Spool | None = None
         self.trailers: list[Field] | None = None
@@ -112,8 +117,14 @@ class Request:
         request.keeps_alive = self.keeps_alive
         request.expects_continue = self.expects_continue
         request.upgrade = self.upgrade
+        request.may_be_job = self.may_be_job
         request.request_id = self.request_id if self._has_own_id else new_id
         return request
+
+    def stored_fields(self) -> list[Field]:
+        """The fields that it is sent with, its framing and ours included, for `from_stored`."""
+        lines = self.head_for(None).split(b"\r\n")[1:-2]
+        return [(name, value) for name, _, value in (line.partition(b": ") for line in lines)]
 
     def head_for(self, host: bytes | None) -> bytes:
         """The head to send; `host` replaces the client's Host, None keeps it."""
@@ -131,6 +142,30 @@ class Request:
             self._forwarding,
             end,
         )
+
+
+def from_stored(
+    method: bytes, target: bytes, fields: Iterable[Field], trailers: Sequence[Field], length: int
+) -> Request:
+    """The request whose `stored_fields` these are, or some of them; `length` of its body, still to come."""
+    request = Request(method, target)
+    lines = [b"%b %b HTTP/1.1\r\n" % (method, target), b"Host: "]
+    after = []
+    for name, value in fields:
+        key = name.lower()
+        if key == b"host":
+            lines[-1] = name + b": "
+            request.host = value
+        else:
+            if key == b"x-request-id":
+                request.request_id = value
+            after.append(b"%b: %b\r\n" % (name, value))
+    request._before_host = b"".join(lines)
+    request._after_host = b"".join(after)
+    request._has_own_id = True
+    request.length = length
+    request.trailers = list(trailers) or None
+    return request
 
 
 class Peer:
@@ -227,6 +262,10 @@ def check_request(
                 raise ExpectationFailed("only 100-continue can be expected")
             request.expects_continue = not request.is_http10
             continue
+        elif key == b"prefer":
+            if key in tokens:
+                continue
+            request.may_be_job = request.may_be_job or b"respond-async" in value.lower()
         else:
             came.setdefault(key, []).append(value)
             continue
@@ -286,6 +325,11 @@ def _own_connection_fields(
             lines += [b"HTTP2-Settings: %b\r\n" % value for value in settings]
             names.append(b"HTTP2-Settings")
     return [*lines, b"Connection: %b\r\n" % b", ".join(names)] if names else []
+
+
+def fields_named(fields: Iterable[Field], name: bytes) -> list[bytes]:
+    """The values of the fields of this (lower-case) name."""
+    return [value for key, value in fields if key.lower() == name]
 
 
 def fields_size(fields: list[Field]) -> int:

@@ -150,11 +150,9 @@ def client_head(
     return b"HTTP/1.1 %d %b\r\n%b%b\r\n" % (response.status, response.reason, response.fields, own_fields)
 
 
-def problem_response(
-    error: RequestError, request_id: bytes, waited_secs: float, *, keeps_alive: bool, is_head: bool = False
-) -> bytes:
-    """An answer of ours: `application/problem+json` (RFC 9457) with a `Proxy-Status` (RFC 9209)."""
-    body = json.dumps(
+def problem_body(error: RequestError, request_id: bytes, waited_secs: float) -> bytes:
+    """The JSON of an answer of ours."""
+    return json.dumps(
         {
             "type": "about:blank",
             "title": error.title,
@@ -166,6 +164,13 @@ def problem_response(
         },
         ensure_ascii=False,
     ).encode()
+
+
+def problem_response(
+    error: RequestError, request_id: bytes, waited_secs: float, *, keeps_alive: bool, is_head: bool = False
+) -> bytes:
+    """An answer of ours: `application/problem+json` (RFC 9457) with a `Proxy-Status` (RFC 9209)."""
+    body = problem_body(error, request_id, waited_secs)
     lines = [
         f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}",
         f"Date: {formatdate(usegmt=True)}",
@@ -177,7 +182,7 @@ def problem_response(
     ]
     if error.retry_after_secs is not None:
         lines.append(f"Retry-After: {error.retry_after_secs}")
-    if error.status == 405:
-        lines.append("Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, TRACE")
+    if error.allowed is not None:
+        lines.append(f"Allow: {error.allowed}")
     lines.append(f"Connection: {'keep-alive' if keeps_alive else 'close'}")
     return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + (b"" if is_head else body)

@@ -30,6 +30,16 @@ class RequestHandler(Protocol):
         """A client closed before its request was whole."""
 
 
+class JobDesk(Protocol):
+    """Who takes requests that are to become jobs, and those for the jobs' own pages. `path`: where these are, with a
+    slash at its end."""
+
+    path: bytes
+
+    def receive(self, connection: ClientConnection, request: Request) -> OwnReceiver | None:
+        """The receiver of this request; None: it is one like any other."""
+
+
 class ClientReceiver(Protocol):
     """Whoever has the request and owes the answer."""
 
@@ -41,6 +51,13 @@ class ClientReceiver(Protocol):
 
     def client_drained(self) -> None:
         """After `send` returned False: everything is on its way, more may be sent."""
+
+
+class OwnReceiver(ClientReceiver, Protocol):
+    """One that answers without a node."""
+
+    def begin(self) -> None:
+        """The connection is ready to hear the answer."""
 
 
 class NodeReceiver(Protocol):
