@@ -108,3 +108,10 @@ class PostgresDatabase(Database):
             return [tuple(row) for row in await connection.fetch(sql)]
         finally:
             await connection.close()
+
+
+def url_of(database: Database) -> str:
+    if isinstance(database, SqliteDatabase):
+        return f"sqlite:///{database.path}"
+    assert isinstance(database, PostgresDatabase)
+    return database.url

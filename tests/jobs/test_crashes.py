@@ -14,7 +14,7 @@ import pytest
 
 from proxy.jobs.job import Policy, Search, State
 from tests.jobs.crash_worker import SETTINGS, answer_to
-from tests.jobs.databases import Database, PostgresDatabase, SqliteDatabase
+from tests.jobs.databases import Database, SqliteDatabase, url_of
 from tests.jobs.making import whole
 
 KILLS = 20
@@ -38,13 +38,6 @@ class Told:
         elif what == "finished":
             self.finished.update(ids)
         return what
-
-
-def url_of(database: Database) -> str:
-    if isinstance(database, SqliteDatabase):
-        return f"sqlite:///{database.path}"
-    assert isinstance(database, PostgresDatabase)
-    return database.url
 
 
 async def work_until(told: Told, url: str, start: str, *, lines: int | None) -> None:
