@@ -12,12 +12,10 @@ from typing import Any
 
 import pytest
 
+from tests.fakes.job_client import ASYNC, ended, hand_in, state
 from tests.fakes.proxy_here import ProxyHere, proxy_here
 from tests.fakes.until import until
 from tests.fakes.wire_node import Turn, WireNode, work
-from tests.providers.waiting import until as soon
-
-ASYNC = "Prefer: respond-async\r\n"
 
 
 @pytest.fixture
@@ -29,30 +27,6 @@ def url(tmp_path: Path) -> str:
 async def with_jobs(node: WireNode, url: str, **settings: Any) -> AsyncIterator[ProxyHere]:
     async with proxy_here([node.url], database_url=url, **settings) as proxy:
         yield proxy
-
-
-async def hand_in(proxy: ProxyHere, target: str = "/work", *, body: bytes = b"", fields: str = "") -> str:
-    """The path of an accepted job."""
-    answer = await proxy.ask(target, method="POST", body=body, fields=ASYNC + fields)
-    assert answer.status == 202, answer
-    return answer.fields["location"]
-
-
-async def state(proxy: ProxyHere, job: str) -> dict[str, Any]:
-    answer = await proxy.ask(job)
-    assert answer.status == 200, answer
-    document: dict[str, Any] = json.loads(answer.body)
-    return document
-
-
-async def ended(proxy: ProxyHere, job: str) -> dict[str, Any]:
-    """Its document once it is over."""
-
-    async def is_over() -> bool:
-        return (await state(proxy, job))["finished_at"] is not None
-
-    await soon(is_over, f"{job} is over")
-    return await state(proxy, job)
 
 
 def open_gate(gate: asyncio.Event, body: bytes = b"ok") -> Any:

@@ -6,6 +6,8 @@ import asyncio
 import sqlite3
 import time
 from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -115,3 +117,24 @@ def url_of(database: Database) -> str:
         return f"sqlite:///{database.path}"
     assert isinstance(database, PostgresDatabase)
     return database.url
+
+
+@asynccontextmanager
+async def held(database: Database) -> AsyncIterator[None]:
+    """Somebody else has the table, and takes their time."""
+    if isinstance(database, SqliteDatabase):
+        other = sqlite3.connect(database.path, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        finally:
+            other.close()
+    else:
+        assert isinstance(database, PostgresDatabase)
+        connection = await asyncpg.connect(database.server.url)
+        try:
+            async with connection.transaction():
+                await connection.execute("LOCK TABLE fifo_jobs IN ACCESS EXCLUSIVE MODE")
+                yield
+        finally:
+            await connection.close()

@@ -1,6 +1,6 @@
 """The proxy killed without a word at random moments, again and again, while jobs are handed in and run.
 
-`FIFO_PROXY_KILLS=50` makes it the whole of the promise: ten jobs for each kill.
+`JOB_KILLS=50` makes it the whole of the promise: ten jobs for each kill.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.fakes.proxy_process import ProxyProcess
 from tests.jobs.databases import Database, url_of
 from tests.providers.waiting import until
 
-KILLS = int(os.environ.get("FIFO_PROXY_KILLS", "8"))
+KILLS = int(os.environ.get("JOB_KILLS", "8"))
 JOBS = 10 * KILLS
 ROOT = Path(__file__).parents[2]
 FINAL = {"succeeded", "failed", "unknown"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -12,7 +11,6 @@ from pathlib import Path
 from time import monotonic
 from typing import TypeVar
 
-import asyncpg
 import pytest
 
 from proxy.errors import LeaseLost, StoreFull, StoreUnavailable
@@ -22,7 +20,7 @@ from proxy.jobs.sqlite import SqliteStore
 from proxy.jobs.store import Store
 from tests.fakes.postgres_server import Server
 from tests.fakes.until import until
-from tests.jobs.databases import ON_POSTGRES, ON_SQLITE, Database, PostgresDatabase, SqliteDatabase
+from tests.jobs.databases import ON_POSTGRES, ON_SQLITE, Database, PostgresDatabase, SqliteDatabase, held
 from tests.jobs.making import ANSWERED, REQUEST, A, claim_one, keyed, run, state_of, submit
 
 T = TypeVar("T")
@@ -139,27 +137,6 @@ async def test_down_at_the_start(database: PostgresDatabase, postgres: Server) -
         await asyncio.to_thread(postgres.start)
     assert (await persist(lambda: store.submit(REQUEST, A.id))).is_new
     assert (await store.counts()).by_state[State.QUEUED] == 1
-
-
-@asynccontextmanager
-async def held(database: Database) -> AsyncIterator[None]:
-    """Somebody else has the table, and takes their time."""
-    if isinstance(database, SqliteDatabase):
-        other = sqlite3.connect(database.path, isolation_level=None)
-        other.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-        finally:
-            other.close()
-    else:
-        assert isinstance(database, PostgresDatabase)
-        connection = await asyncpg.connect(database.server.url)
-        try:
-            async with connection.transaction():
-                await connection.execute("LOCK TABLE fifo_jobs IN ACCESS EXCLUSIVE MODE")
-                yield
-        finally:
-            await connection.close()
 
 
 async def assert_refused_soon(store: Store, size: int = 4) -> None:
