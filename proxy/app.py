@@ -79,7 +79,9 @@ class App:
         self._request_lines = logs.request_lines(clock)
         self._apply_records(config)
         actions = Actions(self.dispatcher, self.scaling.orders, self.forwarder.remove, clock)
-        self.view = view = View(self.dispatcher, self.scaling, actions, self.health, clock, clock.now())
+        self.view = view = View(
+            self.dispatcher, self.scaling, actions, self.health, clock, clock.now(), jobs=self.jobs
+        )
         registry = new_registry(
             view,
             self.stats,

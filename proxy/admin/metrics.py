@@ -71,6 +71,7 @@ class _Proxy(Collector):
         yield from self._requests()
         yield from self._nodes()
         yield from self._scaling()
+        yield from self._jobs()
         yield GaugeMetricFamily(
             "fifo_proxy_spool_bytes", "Bytes of bodies spooled on disk", float(self._spool_bytes())
         )
@@ -179,6 +180,21 @@ class _Proxy(Collector):
             ("operation",),
             self._stats.scale_errors,
             _OPERATIONS,
+        )
+
+    def _jobs(self) -> Iterator[Metric]:
+        jobs = self._view.jobs
+        if jobs is None:
+            return
+        kept = GaugeMetricFamily("fifo_proxy_jobs", "Jobs in the store, by state", labels=("state",))
+        for state, count in jobs.by_state.items():
+            kept.add_metric((state,), float(count))
+        yield kept
+        yield CounterMetricFamily(
+            "fifo_proxy_jobs_accepted", "Jobs stored and answered with a receipt", float(jobs.accepted)
+        )
+        yield GaugeMetricFamily(
+            "fifo_proxy_jobs_stored_bytes", "Bytes of bodies in the store", float(jobs.stored_bytes)
         )
 
 

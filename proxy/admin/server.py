@@ -23,7 +23,7 @@ from proxy.admin.problems import tell_problems
 from proxy.admin.queue import MOST_SHOWN, queue
 from proxy.admin.status import View, actions_json, status
 from proxy.config import Config, effective
-from proxy.errors import BadOrder
+from proxy.errors import BadOrder, StoreUnavailable, UnknownTarget
 
 log = logging.getLogger(__name__)
 
@@ -90,6 +90,7 @@ class AdminServer:
                 web.get("/api/status", self._get_status),
                 web.get("/api/config", self._get_config),
                 web.get("/api/queue", self._get_queue),
+                web.get("/api/jobs", self._get_jobs),
                 web.get("/api/actions", self._get_actions),
                 web.get("/api/history", self._get_history),
                 web.get("/api/events", self._events.follow, allow_head=False),
@@ -143,10 +144,17 @@ class AdminServer:
         return web.json_response(effective(self._config()))
 
     async def _get_queue(self, request: web.Request) -> web.Response:
-        given = request.query.get("limit", str(_USUALLY_SHOWN))
-        if not given.isascii() or not given.isdigit() or len(given) > 4 or int(given) > MOST_SHOWN:
-            raise BadOrder(f"limit: expected a whole number, at most {MOST_SHOWN}")
-        return web.json_response(queue(self._view.dispatcher, self._view.clock.now(), int(given)))
+        return web.json_response(queue(self._view.dispatcher, self._view.clock.now(), _limit(request)))
+
+    async def _get_jobs(self, request: web.Request) -> web.Response:
+        jobs = self._view.jobs
+        if jobs is None:
+            raise UnknownTarget("there are no jobs here (database_url)")
+        try:
+            found = await jobs.search(request.query.getall("state", []), _limit(request))
+        except StoreUnavailable as error:
+            raise web.HTTPServiceUnavailable(text=str(error)) from error
+        return web.json_response({"jobs": found})
 
     async def _get_history(self, request: web.Request) -> web.Response:
         try:
@@ -165,6 +173,13 @@ class AdminServer:
 
     async def _get_actions(self, request: web.Request) -> web.Response:
         return web.json_response(actions_json(self._view.actions, self._view.clock))
+
+
+def _limit(request: web.Request) -> int:
+    given = request.query.get("limit", str(_USUALLY_SHOWN))
+    if not given.isascii() or not given.isdigit() or len(given) > 4 or int(given) > MOST_SHOWN:
+        raise BadOrder(f"limit: expected a whole number, at most {MOST_SHOWN}")
+    return int(given)
 
 
 async def _add_headers(request: web.Request, response: web.StreamResponse) -> None:

@@ -5,10 +5,10 @@ Reads and never changes; both functions are synchronous, so what they tell is of
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Protocol
+from typing import Any, Protocol
 
 import proxy
 from proxy.admin.actions import Action, Actions, Hold, Who
@@ -69,6 +69,23 @@ class ScalerFacts(Protocol):
     def failing(self) -> list[Failing]: ...
 
 
+class JobFacts(Protocol):
+    """What the jobs tell of themselves. `by_state`: as counted last; `accepted`: since the start; `store_state`: up,
+    down, or asleep while nobody has handed anything in."""
+
+    @property
+    def store_state(self) -> str: ...
+    @property
+    def by_state(self) -> Mapping[str, int]: ...
+    @property
+    def stored_bytes(self) -> int: ...
+    @property
+    def accepted(self) -> int: ...
+
+    async def search(self, states: Sequence[str], limit: int) -> list[dict[str, Any]]:
+        """The newest first. Raises `errors.StoreUnavailable`, and `errors.BadOrder` for a state that there is not."""
+
+
 @dataclass(slots=True)
 class View:
     """Everything the admin port shows of. `started_at`: monotonic seconds; `needs_restart`: keys whose change
@@ -81,6 +98,7 @@ class View:
     clock: Clock
     started_at: float
     needs_restart: tuple[str, ...] = ()
+    jobs: JobFacts | None = None
 
 
 def status(view: View) -> dict[str, object]:
@@ -114,6 +132,7 @@ def status(view: View) -> dict[str, object]:
             "left": dispatcher.left,
             "refused": dispatcher.refused,
         },
+        "jobs": _jobs(view.jobs),
         "nodes": [_node(node, view.clock) for node in dispatcher.nodes],
         "scaler": {
             "last_check_at": utc(scaler.last_check_at),
@@ -203,6 +222,13 @@ def _node(node: Node, clock: Clock) -> dict[str, object]:
         "served": node.served,
         "last_probe": _probe(node.last_probe, clock),
     }
+
+
+def _jobs(jobs: JobFacts | None) -> dict[str, object] | None:
+    if jobs is None:
+        return None
+    counts = dict(jobs.by_state)
+    return {"store": jobs.store_state, "accepted": jobs.accepted, **counts, "stored_bytes": jobs.stored_bytes}
 
 
 def _hold(hold: Hold | None, clock: Clock) -> dict[str, object] | None:

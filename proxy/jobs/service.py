@@ -17,7 +17,7 @@ from typing import Any
 
 from proxy.config import Config
 from proxy.config.kinds import sqlite_path
-from proxy.errors import JobRefused, JobUnknown, StoreUnavailable
+from proxy.errors import BadOrder, JobRefused, JobUnknown, StoreUnavailable
 from proxy.forwarder import Forwarder
 from proxy.health import Health
 from proxy.http.listener import ClientConnection
@@ -66,7 +66,7 @@ class JobService:
         self._intake = Intake(config, self.store, self.runner, self.pages, forwarder, self._allow_webhook)
         self._visits = Tasks()
         self._tasks = Tasks()
-        self.counts: Counts | None = None
+        self._counts: Counts | None = None
 
     # --- the forwarder's desk
 
@@ -97,9 +97,27 @@ class JobService:
     def accepted(self) -> int:
         return self.runner.accepted
 
+    @property
+    def store_state(self) -> str:
+        if self.heartbeat.is_up:
+            return "up"
+        return "down" if self.heartbeat.is_awake else "asleep"
+
+    @property
+    def by_state(self) -> dict[str, int]:
+        counted = {} if self._counts is None else self._counts.by_state
+        return {state.value: counted.get(state, 0) for state in State}
+
+    @property
+    def stored_bytes(self) -> int:
+        return 0 if self._counts is None else self._counts.stored_bytes
+
     async def search(self, states: Iterable[str], limit: int) -> list[dict[str, Any]]:
-        """The newest first. Raises StoreUnavailable, and ValueError for a state that there is not."""
-        search = Search(states=frozenset(map(State, states)), limit=limit)
+        """The newest first. Raises StoreUnavailable, and BadOrder for a state that there is not."""
+        try:
+            search = Search(states=frozenset(map(State, states)), limit=limit)
+        except ValueError:
+            raise BadOrder(f"state: expected one of {', '.join(State)}") from None
         if not self.heartbeat.is_awake:
             return []
         return [admin_document(job) for job in await self.store.search(search)]
@@ -138,7 +156,7 @@ class JobService:
         while True:
             if self.heartbeat.is_up:
                 try:
-                    self.counts = await self.store.counts()
+                    self._counts = await self.store.counts()
                     if self.heartbeat.is_leader and monotonic() - swept_at >= _SWEEP_SECS:
                         swept_at = monotonic()
                         await self._sweep()

@@ -34,6 +34,7 @@ async def test_a_fresh_proxy(rig: Rig) -> None:
             "left": 0,
             "refused": 0,
         },
+        "jobs": None,
         "nodes": [],
         "scaler": {
             "last_check_at": None,
@@ -99,6 +100,7 @@ async def test_everything_of_the_contract_as_literal_json(rig: Rig) -> None:
             "left": 1,
             "refused": 0,
         },
+        "jobs": None,
         "nodes": [
             {
                 "id": "id-a",
