@@ -64,6 +64,8 @@ def fetch(client: AdminClient, admin: str) -> dict[str, Any]:
 def render(status: dict[str, Any]) -> RenderableType:
     """The status, a part below the other; parts that have nothing to tell are left out."""
     parts: list[RenderableType] = [*_health(status), _line(status["queue"])]
+    if status.get("jobs") is not None:
+        parts.append(_jobs(status["jobs"]))
     if status["waiting"]:
         parts.append(_waiting(status["waiting"]))
     parts += [_nodes(status["nodes"]), _decisions(status["scaler"]["decisions"])]
@@ -103,6 +105,15 @@ def _health(status: dict[str, Any]) -> Iterator[RenderableType]:
                 _clock(reason["since"]), Text(reason["code"], style="red"), _plain(reason["detail"])
             )
         yield table
+
+
+def _jobs(jobs: dict[str, Any]) -> RenderableType:
+    states = ("queued", "running", "succeeded", "failed", "unknown", "expired", "cancelled")
+    counts = ", ".join(f"{jobs[state]} {state}" for state in states if jobs[state]) or "none"
+    text = _plain(f"jobs: {counts}", style="bold")
+    if jobs["store"] == "down":
+        text.append("; their database is down", style="red")
+    return text
 
 
 def _line(queue: dict[str, Any]) -> RenderableType:

@@ -193,6 +193,12 @@ class _Proxy(Collector):
         yield CounterMetricFamily(
             "fifo_proxy_jobs_accepted", "Jobs stored and answered with a receipt", float(jobs.accepted)
         )
+        called = CounterMetricFamily(
+            "fifo_proxy_job_webhooks", "Calls of jobs' webhooks, by what came of them", labels=("result",)
+        )
+        for result, count in jobs.webhooks.items():
+            called.add_metric((result,), float(count))
+        yield called
         yield GaugeMetricFamily(
             "fifo_proxy_jobs_stored_bytes", "Bytes of bodies in the store", float(jobs.stored_bytes)
         )

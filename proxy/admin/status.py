@@ -70,8 +70,8 @@ class ScalerFacts(Protocol):
 
 
 class JobFacts(Protocol):
-    """What the jobs tell of themselves. `by_state`: as counted last; `accepted`: since the start; `store_state`: up,
-    down, or asleep while nobody has handed anything in."""
+    """What the jobs tell of themselves. `by_state`: as counted last; `accepted` and `webhooks` (calls by result): since
+    the start; `store_state`: up, down, or asleep while nobody has handed anything in."""
 
     @property
     def store_state(self) -> str: ...
@@ -81,6 +81,9 @@ class JobFacts(Protocol):
     def stored_bytes(self) -> int: ...
     @property
     def accepted(self) -> int: ...
+
+    @property
+    def webhooks(self) -> Mapping[str, int]: ...
 
     async def search(self, states: Sequence[str], limit: int) -> list[dict[str, Any]]:
         """The newest first. Raises `errors.StoreUnavailable`, and `errors.BadOrder` for a state that there is not."""
@@ -228,7 +231,13 @@ def _jobs(jobs: JobFacts | None) -> dict[str, object] | None:
     if jobs is None:
         return None
     counts = dict(jobs.by_state)
-    return {"store": jobs.store_state, "accepted": jobs.accepted, **counts, "stored_bytes": jobs.stored_bytes}
+    return {
+        "store": jobs.store_state,
+        "accepted": jobs.accepted,
+        **counts,
+        "stored_bytes": jobs.stored_bytes,
+        "webhooks": dict(jobs.webhooks),
+    }
 
 
 def _hold(hold: Hold | None, clock: Clock) -> dict[str, object] | None:

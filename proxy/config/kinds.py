@@ -6,6 +6,7 @@ pydantic cannot say in a user's words is checked here, and says what it expected
 
 from __future__ import annotations
 
+import base64
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Annotated, Any
@@ -143,6 +144,17 @@ def _jobs_path(value: str) -> str:
     return value
 
 
+def _webhook_secret(value: SecretStr) -> SecretStr:
+    text = value.get_secret_value()
+    try:
+        size = len(base64.b64decode(text.removeprefix("whsec_"), validate=True))
+    except ValueError:
+        size = 0
+    if not text.startswith("whsec_") or not 24 <= size <= 64:
+        raise ValueError("expected whsec_ and base64 of 24 to 64 bytes")
+    return value
+
+
 Flag = Annotated[bool, Strict()]
 Text = Annotated[str, Field(min_length=1)]
 Count = Annotated[int, Strict(), Field(ge=0, le=1_000_000)]
@@ -157,6 +169,7 @@ FilePath = Annotated[Path, BeforeValidator(_path)]
 Network = Annotated[IPv4Network | IPv6Network, BeforeValidator(_network), WithJsonSchema({"type": "string"})]
 Secret = Annotated[SecretStr, AfterValidator(_secret)]
 HookUrl = Annotated[SecretStr, AfterValidator(_hook)]
+WebhookSecret = Annotated[SecretStr, AfterValidator(_webhook_secret)]
 DatabaseUrl = Annotated[SecretStr, AfterValidator(_database_url)]
 BaseUrl = Annotated[str, AfterValidator(base_url)]
 Origin = Annotated[str, AfterValidator(_origin)]

@@ -33,6 +33,7 @@ from proxy.jobs.pages import Pages
 from proxy.jobs.preference import wish_of
 from proxy.jobs.runner import Runner
 from proxy.jobs.visit import Visit, Work
+from proxy.jobs.webhooks import Webhooks
 from proxy.tasks import Tasks
 
 _COUNT_SECS = 2.0
@@ -63,7 +64,8 @@ class JobService:
         self.runner = Runner(self.store, self._replica, forwarder, budget, self.heartbeat)
         self.path = now.jobs_path.encode()
         self.pages = Pages(self.path, self.store, self.runner, forwarder)
-        self._intake = Intake(config, self.store, self.runner, self.pages, forwarder, self._allow_webhook)
+        self._webhooks = Webhooks(config, self.store, self.heartbeat)
+        self._intake = Intake(config, self.store, self.runner, self.pages, forwarder, self._webhooks.check)
         self._visits = Tasks()
         self._tasks = Tasks()
         self._counts: Counts | None = None
@@ -112,6 +114,10 @@ class JobService:
     def stored_bytes(self) -> int:
         return 0 if self._counts is None else self._counts.stored_bytes
 
+    @property
+    def webhooks(self) -> dict[str, int]:
+        return dict(self._webhooks.counts)
+
     async def search(self, states: Iterable[str], limit: int) -> list[dict[str, Any]]:
         """The newest first. Raises StoreUnavailable, and BadOrder for a state that there is not."""
         try:
@@ -128,6 +134,7 @@ class JobService:
         if self._sqlite is None or self._sqlite.exists():
             await self.heartbeat.start()
         self._tasks.spawn(self._look_after(), "look after the jobs")
+        self._tasks.spawn(self._webhooks.call_all(), "call webhooks")
 
     def apply(self, config: Config) -> None:
         self.store.settings = store_settings(config)
@@ -171,6 +178,3 @@ class JobService:
                 self.runner.forget(job.id)
             if not swept.has_more:
                 return
-
-    def _allow_webhook(self, url: str) -> None:
-        raise JobRefused("Webhook-Url: no host is allowed here (webhook_allowed_hosts)")
