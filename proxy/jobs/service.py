@@ -134,7 +134,7 @@ class JobService:
         if self._sqlite is None or self._sqlite.exists():
             await self.heartbeat.start()
         self._tasks.spawn(self._look_after(), "look after the jobs")
-        self._tasks.spawn(self._webhooks.call_all(), "call webhooks")
+        self._webhooks.start()
 
     def apply(self, config: Config) -> None:
         self.store.settings = store_settings(config)
@@ -145,6 +145,7 @@ class JobService:
 
     async def stop(self) -> None:
         await self._tasks.stop()
+        await self._webhooks.stop()
         await self._visits.stop()
         await self.runner.stop(2 * self._config().database_timeout_secs)
         await self.heartbeat.stop()

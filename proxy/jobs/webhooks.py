@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import json
 import logging
 import socket
@@ -25,6 +26,7 @@ from proxy.jobs.documents import document
 from proxy.jobs.heartbeat import Heartbeat
 from proxy.jobs.job import Delivery
 from proxy.jobs.store import Store
+from proxy.tasks import Tasks
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +35,7 @@ _LOOK_SECS = 1.0
 _AT_ONCE = 20
 _CALL_SECS = 15.0
 _HOLD_SECS = 60.0  # longer than a call
+_LAST_CALLS_SECS = 2.0
 
 
 class Webhooks:
@@ -43,15 +46,25 @@ class Webhooks:
         self._config = config
         self._store = store
         self._heartbeat = heartbeat
+        self._is_over = asyncio.Event()
+        self._tasks = Tasks()
+
+    def start(self) -> None:
+        self._tasks.spawn(self._call_all(), "call webhooks")
+
+    async def stop(self) -> None:
+        """Calls that are out have a moment: what came of one that is cut is not known, so it would be held for long."""
+        self._is_over.set()
+        await self._tasks.drain(_LAST_CALLS_SECS)
+        await self._tasks.stop()
 
     def check(self, url: str) -> None:
         """Raises JobRefused for one that will not be called."""
         rules.target_of(url, self._config().webhook_allowed_hosts)
 
-    async def call_all(self) -> None:
-        """Goes on until it is cancelled."""
+    async def _call_all(self) -> None:
         async with httpx.AsyncClient(timeout=_CALL_SECS, follow_redirects=False, trust_env=False) as client:
-            while True:
+            while not self._is_over.is_set():
                 due: list[Delivery] = []
                 if self._heartbeat.is_leader:
                     try:
@@ -60,7 +73,9 @@ class Webhooks:
                     except StoreUnavailable as error:
                         self._heartbeat.failed(error)
                 if len(due) < _AT_ONCE:
-                    await asyncio.sleep(_LOOK_SECS)
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(_LOOK_SECS):
+                            await self._is_over.wait()
 
     async def _deliver(self, client: httpx.AsyncClient, delivery: Delivery) -> None:
         job = delivery.job
