@@ -57,7 +57,6 @@ class Exchange(Holder):
     def _take(self, lease: Lease) -> None:
         forwarder = self._forwarder
         self._lease = lease
-        self._sends += 1
         self.node_name = lease.node.name
         forwarder.running.add(self)
         forwarder.stats.queue_wait.observe(lease.granted_at - self.joined_at)
@@ -107,6 +106,7 @@ class Exchange(Holder):
 
     def _rejoin(self, cause: resend.Cause, reason: str) -> None:
         self.phase = Phase.WAITING
+        self._rejoins += 1
         self._forwarder.stats.resends[cause] += 1
         self._forwarder.dispatcher.rejoin(self._give_up_lease(), monotonic(), reason)
 
@@ -186,6 +186,7 @@ class Exchange(Holder):
             if cause is not None:
                 # Not at once to the same node: it may be at work on what it got.
                 self._resends += 1
+                forwarder.count_run(monotonic() - self.sent_at)
                 self._rejoin(cause, error.detail)
                 return
         self._end_badly(error, error.detail)
@@ -199,7 +200,6 @@ class Exchange(Holder):
         self.phase = Phase.UPGRADED
         self._drop_body()
         link.tunnel = tunnel = Tunnel(client, link, self._tunnel_ended)
-        self._forwarder.stats.requests[101, "answered"] += 1
         self.first_byte_at = monotonic()
         own = own_fields(
             self.request.request_id, self.sent_at - self.joined_at, self.first_byte_at - self.sent_at
@@ -211,7 +211,7 @@ class Exchange(Holder):
     def _tunnel_ended(self, is_clean: bool) -> None:
         lease = self._give_up_lease()
         now = monotonic()
-        self._record(101, "answered")
+        self._count(101, "answered")
         self._client = None
         self.phase = Phase.OVER
         self._forwarder.count_run(now - self.sent_at)

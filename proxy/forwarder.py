@@ -85,23 +85,22 @@ class Forwarder:
 
     def refused(self, error: RequestError, request: Request | None, request_id: bytes, client: str) -> None:
         self.stats.requests[error.status, error.outcome] += 1
-        if self.recorder is not None:
-            now = monotonic()
-            self.recorder.add(
-                Record(
-                    joined_at=now,
-                    ended_at=now,
-                    request_id=request_id,
-                    method=request.method if request is not None else b"",
-                    target=request.target if request is not None else b"",
-                    client=client,
-                    status=error.status,
-                    outcome=error.outcome,
-                )
-            )
+        self._record_unjoined(request, request_id, client, error.status, error.outcome)
 
-    def left_while_sending(self) -> None:
+    def left_while_sending(self, request: Request | None, client: str) -> None:
         self.stats.clients_left["sending"] += 1
+        if request is not None:
+            self._record_unjoined(request, request.request_id, client, 0, "client_left")
+
+    def _record_unjoined(
+        self, request: Request | None, request_id: bytes, client: str, status: int, outcome: str
+    ) -> None:
+        """One that never came to have an exchange."""
+        if self.recorder is None:
+            return
+        now = monotonic()
+        method, target = (request.method, request.target) if request is not None else (b"", b"")
+        self.recorder.add(Record(now, now, request_id, method, target, client, status, outcome))
 
     def remove(self, request_id: str) -> str:
         """Take a waiting request out of the line, for the operator, and answer it; raises OrderRefused. Clients

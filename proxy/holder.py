@@ -45,8 +45,8 @@ class Holder(Ticket):
         "_is_sent",
         "_lease",
         "_link",
+        "_rejoins",
         "_response",
-        "_sends",
         "_task",
         "bytes_out",
         "client_address",
@@ -72,7 +72,7 @@ class Holder(Ticket):
         self._response: Response | None = None
         self._answer: Answer | None = None
         self._is_sent = False  # a byte of it has gone to some node
-        self._sends = 0  # how often it was given a node, in vain or not
+        self._rejoins = 0  # how often it went back to its place, to be sent again
         self.client_address = client_address
         self.job_id: str | None = None
         self.node_name: str | None = None  # the last node that it was given
@@ -121,7 +121,7 @@ class Holder(Ticket):
         forwarder, request = self._forwarder, self.request
         self._count(error.status, error.outcome)
         keeps_alive = request.keeps_alive and not error.closes and not forwarder.is_stopping
-        waited = max(0.0, (self.sent_at or monotonic()) - self.joined_at) if self.joined_at else 0.0
+        waited = self._waited(monotonic())
         client.send(
             problem_response(
                 error, request.request_id, waited, keeps_alive=keeps_alive, is_head=request.is_head
@@ -166,12 +166,10 @@ class Holder(Ticket):
         recorder = self._forwarder.recorder
         if recorder is None:
             return
-        now, request, phase = monotonic(), self.request, self.phase
+        now, request = monotonic(), self.request
         size = request.length
         if size is None:
             size = request.body.size if request.body is not None else 0
-        has_run = phase is Phase.RUNNING or phase is Phase.ANSWERING or phase is Phase.UPGRADED
-        wait = (self.sent_at if self._is_sent and has_run else now) - self.joined_at if self.number else 0.0
         recorder.add(
             Record(
                 joined_at=self.joined_at or now,
@@ -183,15 +181,27 @@ class Holder(Ticket):
                 status=status,
                 outcome=outcome,
                 ticket=self.number,
-                wait_secs=wait,
-                run_secs=now - self.sent_at if has_run else None,
+                wait_secs=self._waited(now),
+                run_secs=now - self.sent_at if self._has_run else None,
                 node=self.node_name,
                 bytes_in=size,
                 bytes_out=self.bytes_out,
-                resends=max(0, self._sends - 1),
+                resends=self._rejoins,
                 job=self.job_id,
             )
         )
+
+    @property
+    def _has_run(self) -> bool:
+        """Whether it is at a node, or was until it ended."""
+        phase = self.phase
+        return phase is Phase.RUNNING or phase is Phase.ANSWERING or phase is Phase.UPGRADED
+
+    def _waited(self, now: float) -> float:
+        """In the line, over all attempts, until it was last sent; 0 for one that never joined."""
+        if not self.number:
+            return 0.0
+        return max(0.0, (self.sent_at if self._has_run else now) - self.joined_at)
 
     def _stop_connecting(self) -> None:
         if self._task is not None:

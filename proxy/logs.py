@@ -1,7 +1,9 @@
 """Where log lines go and how they look: stderr, RFC 3339 UTC, text for people or JSON for machines.
 
 `extra={"fields": {...}}` adds facts: `key=value` in text, members in JSON. A record is one line (in text a
-traceback follows); what comes from outside cannot forge another, since control characters are escaped.
+traceback follows); what comes from outside cannot forge another, since control characters are escaped. Lines are
+written by a thread, so whoever reads them, or stops reading, delays no request; what it cannot take is dropped, and the
+next line that gets through tells how many were.
 """
 
 from __future__ import annotations
@@ -10,23 +12,68 @@ import json
 import logging
 import sys
 from collections.abc import Mapping, Sequence
+from queue import Full, Queue
+from threading import Thread
 from typing import Any, Literal
 
 from proxy.clock import Clock, rfc3339
 from proxy.records import Record, Sink, fields_of
 
-# httpx logs URLs at INFO, httpcore headers (tokens among them) at DEBUG: neither may ever be heard.
 _requests = logging.getLogger("proxy.requests")
+_MAX_WAITING = 20_000  # lines
+_LAST_WORDS_SECS = 2.0
+# httpx logs URLs at INFO, httpcore headers (tokens among them) at DEBUG: neither may ever be heard.
 _NOISY = ("httpx", "httpcore", "aiohttp", "asyncio")
 
 
 def setup(log_format: Literal["text", "json"], log_level: str) -> None:
     """Send every record of `log_level` (`info`, `warning`, ...) and above to stderr; may be called again."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
-    logging.basicConfig(handlers=[handler], level=log_level.upper(), force=True)
+    stream = logging.StreamHandler(sys.stderr)
+    stream.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
+    logging.basicConfig(handlers=[Writer(stream)], level=log_level.upper(), force=True)
     for name in _NOISY:
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLogger().level))
+
+
+class Writer(logging.Handler):
+    """Hands records to a thread of its own, which formats and writes them."""
+
+    def __init__(self, stream: logging.Handler) -> None:
+        super().__init__()
+        self.stream = stream
+        self._records: Queue[logging.LogRecord] = Queue(_MAX_WAITING)
+        self._dropped = 0
+        Thread(target=self._write, name="log", daemon=True).start()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            if self._dropped:
+                text = f"{self._dropped} lines are missing here: nobody took them in time"
+                self._records.put_nowait(
+                    logging.LogRecord(__name__, logging.WARNING, __file__, 0, text, None, None)
+                )
+                self._dropped = 0
+            self._records.put_nowait(record)
+        except Full:
+            self._dropped += 1
+
+    def flush(self) -> None:
+        """Wait for the thread, but not for ever: at the end of Python it may be stuck."""
+        records = self._records
+        with records.all_tasks_done:
+            records.all_tasks_done.wait_for(lambda: not records.unfinished_tasks, _LAST_WORDS_SECS)
+
+    def close(self) -> None:
+        self.flush()
+        super().close()
+
+    def _write(self) -> None:
+        while True:
+            record = self._records.get()
+            try:
+                self.stream.handle(record)
+            finally:
+                self._records.task_done()
 
 
 def request_lines(clock: Clock) -> Sink:

@@ -44,11 +44,20 @@ class Record:
 
     @property
     def path(self) -> str:
-        return self.target.partition(b"?")[0].decode("latin-1")
+        return path_of(self.target)
 
     @property
     def query(self) -> str:
         return self.target.partition(b"?")[2].decode("latin-1")
+
+
+def path_of(target: bytes) -> str:
+    """The path alone, to be shown: no query and no fragment, and of an absolute target no user and password."""
+    path = target.partition(b"?")[0].partition(b"#")[0]
+    scheme, found, rest = path.partition(b"://")
+    if found and b"/" not in scheme:
+        path = b"/" + rest.partition(b"/")[2]
+    return path.decode("latin-1")
 
 
 Sink = Callable[[Sequence[Record]], None]

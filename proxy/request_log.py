@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import csv
+import errno
 import io
 import json
 import logging
@@ -117,7 +118,7 @@ class RequestLog:
             written = file.write(data)
             if written < len(data):  # the disk is full: half a line would spoil the next one
                 file.truncate(file.seek(-written, os.SEEK_END))
-                raise OSError(28, os.strerror(28), str(settings.path))
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(settings.path))
         except OSError:
             self._close()
             raise

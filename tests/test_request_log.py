@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, cast
 import pytest
 
 from proxy.clock import Clock
-from proxy.records import FIELDS, Record, Recorder
+from proxy.records import FIELDS, Record, Recorder, path_of
 from proxy.request_log import LogFile, RequestLog
 from proxy.scaling.trace_files import load_trace
 from tests.fakes.until import until
@@ -179,6 +179,21 @@ async def test_what_a_slow_disk_cannot_take_is_dropped_and_counted(
     await rig.write(record(4))
     assert rig.numbers() == [1, 2, 4]
     assert rig.faults == ["the disk is too slow for it", None]
+
+
+@pytest.mark.parametrize(
+    ("target", "path"),
+    [
+        (b"/a/b?token=s3cret", "/a/b"),
+        (b"/a#s3cret", "/a"),
+        (b"http://user:s3cret@host/x/y?z", "/x/y"),
+        (b"http://user:s3cret@host", "/"),
+        (b"/to/http://kept", "/to/http://kept"),
+        (b"*", "*"),
+    ],
+)
+def test_the_path_that_is_shown_has_no_secret(target: bytes, path: str) -> None:
+    assert path_of(target) == path
 
 
 def test_a_recorder_never_grows_without_end(monkeypatch: pytest.MonkeyPatch) -> None:

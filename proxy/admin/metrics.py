@@ -30,9 +30,9 @@ from proxy.stats import Histogram, Stats
 
 _REQUESTS = {(200, "answered"), *((kind.status, kind.outcome) for kind in RequestError.__subclasses__())}
 _PHASES = ("sending", "waiting", "running", "reading")
-_RESENDS = ("connect", "stale_connection", "job_retry")
+_RESENDS = ("connect", "stale_connection", "idempotent", "job_retry")
 _SCALE_ACTIONS = (
-    *(("up", cause) for cause in ("cold", "wait", "count", "floor", "order", "replace")),
+    *(("up", cause) for cause in ("cold", "wait", "count", "target", "floor", "order", "replace")),
     *(("down", cause) for cause in ("idle", "unready", "replace", "start_timeout", "order")),
 )
 _OPERATIONS = ("create", "destroy", "list", "start")

@@ -103,7 +103,7 @@ class ClientConnection(ClientStream):
         elif receiver is not None:
             receiver.client_left()
         elif (self.is_in_head or self.request is not None) and not self.is_deaf:
-            self._handler.left_while_sending()
+            self._handler.left_while_sending(self.request, self.peer.address)
         self.drop_bodies()
 
     def on_deadline(self, now: float) -> None:

@@ -19,6 +19,7 @@ from proxy.errors import (
     MalformedRequest,
     MethodRefused,
 )
+from proxy.records import path_of
 
 if TYPE_CHECKING:
     from proxy.http.spool import Spool
@@ -102,7 +103,7 @@ class Request:
     @property
     def path(self) -> str:
         """The target without its query, for logs and pages."""
-        return self.target.partition(b"?")[0].decode("latin-1")
+        return path_of(self.target)
 
     def again(self, new_id: bytes) -> Request:
         """Another request with the same head, its body still to come."""

@@ -26,8 +26,8 @@ class RequestHandler(Protocol):
     def refused(self, error: RequestError, request: Request | None, request_id: bytes, client: str) -> None:
         """The connection itself has answered with this error."""
 
-    def left_while_sending(self) -> None:
-        """A client closed before its request was whole."""
+    def left_while_sending(self, request: Request | None, client: str) -> None:
+        """A client closed before its request was whole; None: before its head was."""
 
 
 class JobDesk(Protocol):

@@ -194,6 +194,8 @@ class JobRun(Exchange):
             self.phase = Phase.WAITING
             self._desk.requeue(self, reached_node=True)
             forwarder.stats.resends["job_retry"] += 1
+            forwarder.count_run(monotonic() - self.sent_at)
+            self._rejoins += 1
             forwarder.dispatcher.rejoin(self._give_up_lease(), monotonic(), reason, replace=replace)
             return
         now = monotonic()
@@ -206,7 +208,7 @@ class JobRun(Exchange):
         if self._is_sent:
             error.outcome = "unknown"
         self._drop_collected()
-        waited = max(0.0, (self.sent_at or monotonic()) - self.joined_at) if self.joined_at else 0.0
+        waited = self._waited(monotonic())
         self._count(error.status, error.outcome)
         self._over()
         self._desk.failed(self, error, waited)

@@ -119,5 +119,5 @@ class ClientSide:
     def refused(self, error: RequestError, request: Request | None, request_id: bytes, client: str) -> None:
         self.refusals.append(error)
 
-    def left_while_sending(self) -> None:
+    def left_while_sending(self, request: Request | None, client: str) -> None:
         self.left_sending += 1
