@@ -47,6 +47,7 @@ log = logging.getLogger(__name__)
 _PIECE = 262144
 _FIRST_RETRY_SECS, _LONGEST_RETRY_SECS = 0.1, 5.0
 _CLAIM_STEP = 100
+_KEPT_BYTES = 4096  # of a waiting job's body
 
 
 class Runner:
@@ -134,6 +135,11 @@ class Runner:
             self._forwarder.dispatcher.join(run, monotonic())
         except LineFull:  # filled up while this one was being stored: whoever has room claims it
             self._let_go(run)
+            return
+        body = request.body
+        if run.is_waiting and body is not None and body.size > _KEPT_BYTES:
+            body.close()  # it is in the store, and `load` fetches it again in time
+            request.body = None
 
     def _let_go(self, run: JobRun) -> None:
         self._end(run)

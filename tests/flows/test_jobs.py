@@ -15,6 +15,7 @@ import pytest
 from tests.fakes.job_client import ASYNC, ended, hand_in, state
 from tests.fakes.proxy_here import ProxyHere, proxy_here
 from tests.fakes.until import until
+from tests.fakes.wire_client import WireClient
 from tests.fakes.wire_node import Turn, WireNode, work
 
 
@@ -236,3 +237,23 @@ async def test_an_answer_that_finds_no_room(url: str, probed_soon: None) -> None
         document = await ended(proxy, await hand_in(proxy, fields="Job-Policy: retry\r\n"))
         assert (document["state"], document["outcome"], document["attempts"]) == ("failed", "unknown", 1)
         assert "max_spool_bytes" in document["error"]
+
+
+async def test_a_chunked_request_with_trailers_is_stored_whole(url: str) -> None:
+    async with WireNode() as node:
+        async with with_jobs(node, url) as proxy:
+            proxy.app.dispatcher.hold()
+            async with WireClient(proxy.port) as client:
+                client.writer.write(
+                    b"POST /c HTTP/1.1\r\nHost: x\r\nPrefer: respond-async\r\nTransfer-Encoding: chunked\r\n\r\n"
+                    b"3\r\nabc\r\n2\r\nde\r\n0\r\nX-Sum: 5\r\n\r\n"
+                )
+                receipt = await client.answer()
+            await proxy.waits(1)
+            await proxy.app.stop(asyncio.Event())
+        async with with_jobs(node, url) as proxy:
+            await ended(proxy, receipt.fields["location"])
+        assert node.seen[0].body == b"abcde"
+        head = node.seen[0].head.lower()
+        assert head.count(b"transfer-encoding: chunked") == 1
+        assert b"content-length" not in head
