@@ -107,7 +107,7 @@ class Intake:
             left = until - monotonic()
             if left <= 0:
                 break
-            await self._runner.wait_for_news(job.id, min(left, _LOOK_SECS))
+            await self._runner.news.wait(job.id, min(left, _LOOK_SECS))
             try:
                 job = await self._store.get(job.id) or job
             except StoreUnavailable:
