@@ -25,6 +25,19 @@ STATUS: dict[str, Any] = {
     "health": {"state": "ok", "reasons": []},
     "held": {"scaling": None, "dispatch": {"by": "alice", "at": "2026-12-01T08:02:00.000Z"}},
     "needs_restart": ["listen_port"],
+    "jobs": {
+        "store": "down",
+        "accepted": 9,
+        "queued": 3,
+        "running": 0,
+        "succeeded": 5,
+        "failed": 1,
+        "unknown": 0,
+        "expired": 0,
+        "cancelled": 0,
+        "stored_bytes": 70,
+        "webhooks": {"delivered": 0, "failed": 0, "given_up": 0},
+    },
     "queue": {
         "length": 7,
         "oldest_wait_secs": 61.5,
@@ -276,6 +289,7 @@ def test_status_shows_everything_within_80_columns(admin: AdminPort) -> None:
         "dispatch is held by alice since 08:02:00",
         "only after a restart: listen_port",
         "7 of 4096 waiting, the oldest for 1 min 1 s; 1 running",
+        "jobs: 3 queued, 5 succeeded, 1 failed; their database is down",
         "1 1 min 1 s POST /v1/[b]images 2048 10.0.0.9 r-1",
         "busy (drains)",
         "http://10.0.0.1:3000",
@@ -291,12 +305,13 @@ def test_status_shows_everything_within_80_columns(admin: AdminPort) -> None:
 
 def test_status_of_an_empty_house(admin: AdminPort, monkeypatch: pytest.MonkeyPatch) -> None:
     scaler = STATUS["scaler"] | {"decisions": [], "last_error": None}
-    empty = STATUS | {"nodes": [], "scaler": scaler, "provider_errors": [], "actions": []}
+    empty = STATUS | {"jobs": None, "nodes": [], "scaler": scaler, "provider_errors": [], "actions": []}
     admin.answers = [(200, json.dumps(empty).encode())]
     result = run("status", "--admin", admin.url)
     assert result.exit_code == 0
     assert "no node" in result.stdout
     assert "no scaling decision yet" in result.stdout
+    assert "jobs" not in result.stdout
 
 
 def test_status_as_json_is_what_the_port_said(admin: AdminPort) -> None:

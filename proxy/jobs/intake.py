@@ -7,13 +7,15 @@ and the client may leave.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from time import monotonic
 
 from proxy.config import Config
 from proxy.errors import RequestError, ShuttingDown, StoreUnavailable
 from proxy.forwarder import Forwarder
-from proxy.jobs.job import Accepted, Bytes, Content, Job, Policy, Submission
+from proxy.http.message import Request
+from proxy.jobs.job import Accepted, Bytes, Content, IdempotencyKey, Job, Policy, Submission
 from proxy.jobs.pages import Pages
 from proxy.jobs.preference import Wish, identity
 from proxy.jobs.runner import Runner
@@ -22,6 +24,7 @@ from proxy.jobs.visit import Visit, Work
 
 _LOOK_SECS = 1.0  # how often a job is looked at that may end elsewhere
 _RETRY_SECS = 5
+_HASHED_AT_ONCE = 1 << 20  # bytes: about a millisecond
 _PREFERRED = (b"Preference-Applied", b"respond-async")
 
 
@@ -92,7 +95,7 @@ class Intake:
             request_id=request.request_id.decode("latin-1"),
             client=visit.client_address,
             policy=wish.policy or Policy(config.job_policy),
-            idempotency=None if wish.key is None else identity(wish.key, request, body),
+            idempotency=None if wish.key is None else await _identity(wish.key, request, body),
             webhook_url=wish.webhook_url,
             wait_limit_secs=config.queue_timeout_secs or None,
         )
@@ -104,9 +107,16 @@ class Intake:
             left = until - monotonic()
             if left <= 0:
                 break
-            await self._runner.wait_for_news(job.id, min(left, _LOOK_SECS))
+            await self._runner.news.wait(job.id, min(left, _LOOK_SECS))
             try:
                 job = await self._store.get(job.id) or job
             except StoreUnavailable:
                 continue  # it was accepted: the receipt holds whatever the database does
         return job
+
+
+async def _identity(key: bytes, request: Request, body: Content) -> IdempotencyKey:
+    """A large body is read and hashed beside the event loop."""
+    if body.size <= _HASHED_AT_ONCE:
+        return identity(key, request, body)
+    return await asyncio.to_thread(identity, key, request, body)

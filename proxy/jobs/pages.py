@@ -188,7 +188,7 @@ class Pages:
                 await visit.send(b": still here\n\n")
             if job.state.is_final or self._forwarder.is_stopping:
                 break
-            await self._runner.wait_for_news(job_id, _LOOK_SECS)
+            await self._runner.news.wait(job_id, _LOOK_SECS)
             job = await self._look_again(job)
         visit.end()
 

@@ -11,14 +11,7 @@ import logging
 from time import monotonic
 
 from proxy.dispatch.line import Line
-from proxy.errors import (
-    LeaseLost,
-    LineFull,
-    RequestError,
-    ShuttingDown,
-    StoreFull,
-    StoreUnavailable,
-)
+from proxy.errors import LeaseLost, LineFull, RequestError, ShuttingDown, StoreFull, StoreUnavailable
 from proxy.forwarder import Forwarder
 from proxy.holder import Phase
 from proxy.http.message import Field, Request, from_stored
@@ -26,17 +19,8 @@ from proxy.http.response import Response, problem_body
 from proxy.http.spool import Spool, SpoolBudget
 from proxy.jobs import endings
 from proxy.jobs.heartbeat import Heartbeat
-from proxy.jobs.job import (
-    Accepted,
-    Bytes,
-    Ending,
-    Job,
-    JobLease,
-    Replica,
-    Result,
-    State,
-    Submission,
-)
+from proxy.jobs.job import Accepted, Bytes, Ending, Job, JobLease, Replica, Result, State, Submission
+from proxy.jobs.news import News
 from proxy.jobs.rows import unpack
 from proxy.jobs.run import JobRun
 from proxy.jobs.store import Store
@@ -47,6 +31,7 @@ log = logging.getLogger(__name__)
 _PIECE = 262144
 _FIRST_RETRY_SECS, _LONGEST_RETRY_SECS = 0.1, 5.0
 _CLAIM_STEP = 100
+_KEPT_BYTES = 4096  # of a waiting job's body
 
 
 class Runner:
@@ -64,7 +49,7 @@ class Runner:
         self._heartbeat = heartbeat
         self._parked: list[JobRun] = []
         self._coming = 0  # being stored, about to join
-        self._ends: dict[str, set[asyncio.Event]] = {}
+        self.news = News()
         self._tasks = Tasks()
 
     # --- into the line
@@ -134,6 +119,11 @@ class Runner:
             self._forwarder.dispatcher.join(run, monotonic())
         except LineFull:  # filled up while this one was being stored: whoever has room claims it
             self._let_go(run)
+            return
+        body = request.body
+        if run.is_waiting and body is not None and body.size > _KEPT_BYTES:
+            body.close()  # it is in the store, and `load` fetches it again in time
+            request.body = None
 
     def _let_go(self, run: JobRun) -> None:
         self._end(run)
@@ -268,30 +258,9 @@ class Runner:
 
     def _end(self, run: JobRun) -> None:
         self.runs.pop(run.lease.job_id, None)
-        self.tell(run.lease.job_id)
+        self.news.tell(run.lease.job_id)
 
-    # --- for those who look
-
-    def tell(self, job_id: str) -> None:
-        """Wake who waits for news of it."""
-        for event in self._ends.pop(job_id, ()):
-            event.set()
-
-    async def wait_for_news(self, job_id: str, secs: float) -> None:
-        """Until this job ends here, or `secs` have passed."""
-        event = asyncio.Event()
-        self._ends.setdefault(job_id, set()).add(event)
-        try:
-            async with asyncio.timeout(secs):
-                await event.wait()
-        except TimeoutError:
-            pass
-        finally:
-            waiting = self._ends.get(job_id)
-            if waiting is not None:
-                waiting.discard(event)
-                if not waiting:
-                    del self._ends[job_id]
+    # --- for those who ask
 
     async def cancel(self, job_id: str) -> Job | None:
         """Cancel it if it waits. The job as it is then; None: there is none. Raises StoreUnavailable."""
@@ -319,6 +288,7 @@ class Runner:
         for run in list(self.runs.values()):
             if run.phase is Phase.WAITING:
                 run.fail(ShuttingDown("the proxy is stopping"), "stopping")
+        self.news.tell_all()
 
     async def stop(self, limit_secs: float) -> None:
         """Write what is to be written, as far as the store lets us within `limit_secs`."""

@@ -11,6 +11,7 @@ from playwright.async_api import Page, expect
 
 from tests.browser.conftest import DESKTOP, PHONE, Chromium
 from tests.fakes.demo_nodes import demo_node_processes
+from tests.fakes.job_client import ended, hand_in
 from tests.fakes.proxy_here import proxy_here
 from tests.fakes.proxy_process import ProxyProcess
 from tests.fakes.suanli_cloud import SuanliCloud
@@ -227,3 +228,21 @@ async def test_it_fits_the_screen_in_both_languages_light_and_dark(chromium: Chr
                 )
                 assert min(heights) >= 28, f"{name}: too small to press"
                 await chromium.keep(page, f"empty-{name}", whole=True)
+
+
+async def test_jobs_are_counted_once_there_are_some(
+    chromium: Chromium, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("proxy.jobs.service._COUNT_SECS", 0.1)
+    async with (
+        demo_node_processes(1) as nodes,
+        proxy_here(list(nodes), counts_files=False, database_url=f"sqlite:///{tmp_path}/jobs.db") as proxy,
+        chromium.page(proxy.app.admin.port) as page,
+    ):
+        await expect(page.locator("#headline")).to_have_text("All is well")
+        tile_of_jobs = page.locator("#tiles div", has_text="Open jobs")
+        await expect(tile_of_jobs).to_have_count(0)
+        job = await hand_in(proxy, "/job?work=0.5")
+        await expect(tile_of_jobs).to_contain_text("0 done, 0 failed or unknown")
+        await ended(proxy, job)
+        await expect(tile_of_jobs).to_contain_text("1 done, 0 failed or unknown")

@@ -438,3 +438,47 @@ def test_a_drained_node_that_is_restored_must_pass_its_probe() -> None:
     assert (node.state, node.unready_since, pool.granted) == (NodeState.UNREADY, 3.0, [])
     pool.dispatcher.ready(node, 4.0)
     assert pool.started() == [1]
+
+
+# tickets that left for a while
+
+
+def test_a_ticket_that_left_comes_back_to_its_place() -> None:
+    pool = Pool(ready=1)
+    first, second, third = (pool.join() for _ in range(3))
+    dispatcher = pool.dispatcher
+    assert dispatcher.leave(second)
+    assert dispatcher.left == 1
+    dispatcher.readmit(second, 1.0)
+    assert (list(dispatcher.line), dispatcher.left) == ([second, third], 0)
+    dispatcher.release_unused(pool.granted[0], 2.0)  # the first steps aside, and the second is given its node
+    dispatcher.readmit(first, 3.0)
+    assert list(dispatcher.line) == [first, third]
+    dispatcher.release(pool.granted[1], 4.0)
+    assert pool.started() == [1, 2, 1]
+    assert (
+        dispatcher.joined == len(dispatcher.line) + dispatcher.running + dispatcher.served + dispatcher.left
+    )
+
+
+def test_one_that_comes_back_to_an_idle_node_starts() -> None:
+    pool = Pool(ready=1)
+    ticket = pool.join()
+    pool.dispatcher.release_unused(pool.granted[0], 1.0)
+    pool.dispatcher.readmit(ticket, 2.0)
+    assert pool.started() == [1, 1]
+    with pytest.raises(ValueError):
+        pool.dispatcher.readmit(Ticket(), 3.0)  # it never joined
+
+
+def test_room_is_kept_for_those_about_to_join() -> None:
+    pool = Pool(capacity=2)
+    dispatcher = pool.dispatcher
+    pool.join()
+    dispatcher.check_room(0.0)
+    with pytest.raises(LineFull, match="2 requests are waiting"):
+        dispatcher.check_room(0.0, coming=1)
+    assert dispatcher.refused == 1
+    pool.ready_node()  # the one that waits starts
+    pool.ready_node()
+    dispatcher.check_room(0.0, coming=2)  # an idle node is no line

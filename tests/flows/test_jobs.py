@@ -15,6 +15,7 @@ import pytest
 from tests.fakes.job_client import ASYNC, ended, hand_in, state
 from tests.fakes.proxy_here import ProxyHere, proxy_here
 from tests.fakes.until import until
+from tests.fakes.wire_client import WireClient
 from tests.fakes.wire_node import Turn, WireNode, work
 
 
@@ -192,3 +193,67 @@ async def test_a_node_that_breaks_once_and_retry(url: str, probed_soon: None) ->
 
 async def _reset(turn: Turn) -> None:
     turn.reset()
+
+
+async def test_cancelled_by_another_replica_it_is_never_sent(url: str) -> None:
+    gate = asyncio.Event()
+    async with WireNode(open_gate(gate)) as node, with_jobs(node, url) as proxy:
+        assert proxy.app.jobs is not None
+        first = await hand_in(proxy, "/first")
+        await node.sees(1)
+        gone, last = await hand_in(proxy, "/gone"), await hand_in(proxy, "/last")
+        await proxy.app.jobs.store.cancel(gone.rpartition("/")[2])  # behind this one's back
+        gate.set()
+        assert (await ended(proxy, last))["state"] == "succeeded"
+        assert (await state(proxy, gone))["state"] == "cancelled"
+        await ended(proxy, first)
+        assert node.targets == ["/first", "/last"]
+
+
+async def test_a_run_that_lasts_too_long(url: str, probed_soon: None) -> None:
+    async def behave(turn: Turn) -> None:
+        if turn.target == "/long":
+            turn.write(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
+            await turn.peer_end()
+        else:
+            turn.answer()
+
+    async with WireNode(behave) as node, with_jobs(node, url, run_timeout_secs=0.3) as proxy:
+        job = await hand_in(proxy, "/long")
+        document = await ended(proxy, job)
+        assert (document["state"], document["outcome"]) == ("unknown", "unknown")
+        assert (await proxy.ask(f"{job}/result")).status == 504
+        job = await hand_in(proxy, "/long", fields="Job-Policy: retry\r\n")
+        assert (await ended(proxy, job))["attempts"] == 2
+        assert (await ended(proxy, await hand_in(proxy)))["state"] == "succeeded"
+
+
+async def test_an_answer_that_finds_no_room(url: str, probed_soon: None) -> None:
+    async def behave(turn: Turn) -> None:
+        turn.answer(bytes(1_000_000))
+
+    settings = {"spool_memory_bytes": 1000, "max_spool_bytes": 200_000}
+    async with WireNode(behave) as node, with_jobs(node, url, **settings) as proxy:
+        document = await ended(proxy, await hand_in(proxy, fields="Job-Policy: retry\r\n"))
+        assert (document["state"], document["outcome"], document["attempts"]) == ("failed", "unknown", 1)
+        assert "max_spool_bytes" in document["error"]
+
+
+async def test_a_chunked_request_with_trailers_is_stored_whole(url: str) -> None:
+    async with WireNode() as node:
+        async with with_jobs(node, url) as proxy:
+            proxy.app.dispatcher.hold()
+            async with WireClient(proxy.port) as client:
+                client.writer.write(
+                    b"POST /c HTTP/1.1\r\nHost: x\r\nPrefer: respond-async\r\nTransfer-Encoding: chunked\r\n\r\n"
+                    b"3\r\nabc\r\n2\r\nde\r\n0\r\nX-Sum: 5\r\n\r\n"
+                )
+                receipt = await client.answer()
+            await proxy.waits(1)
+            await proxy.app.stop(asyncio.Event())
+        async with with_jobs(node, url) as proxy:
+            await ended(proxy, receipt.fields["location"])
+        assert node.seen[0].body == b"abcde"
+        head = node.seen[0].head.lower()
+        assert head.count(b"transfer-encoding: chunked") == 1
+        assert b"content-length" not in head

@@ -25,7 +25,20 @@ function createTile({ name }) {
   };
 }
 
-export function showTiles({ queue, nodes }, config, history) {
+/** Nothing where nobody has handed a job in yet. */
+function jobTile(jobs) {
+  if (!jobs || jobs.store === "asleep") return [];
+  return [
+    {
+      name: say.jobs,
+      value: number(jobs.queued + jobs.running),
+      more: `${number(jobs.succeeded)} ${say.succeeded}, ${number(jobs.failed + jobs.unknown)} ${say.failed_or_unknown}`,
+      level: jobs.store === "down" ? "bad" : "",
+    },
+  ];
+}
+
+export function showTiles({ queue, nodes, jobs }, config, history) {
   const ready = nodes.filter((node) => node.state === "idle" || node.state === "busy").length;
   const { served = [], secs = [] } = history.shown();
   const perMinute = secs.length ? (60 * sum(served.slice(-60))) / sum(secs.slice(-60)) : 0;
@@ -51,6 +64,7 @@ export function showTiles({ queue, nodes }, config, history) {
       },
       { name: say.served, value: number(queue.served), more: `${number(perMinute)} ${say.per_minute}` },
       { name: say.refused, value: number(queue.refused), more: `${say.left} ${number(queue.left)}` },
+      ...jobTile(jobs),
       ...(price === null
         ? []
         : [{ name: say.cost_now, value: money(price * nodes.length, config.currency) }]),

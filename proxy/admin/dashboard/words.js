@@ -21,6 +21,7 @@ const words = {
     actions: "Who did what", configuration: "Configuration in effect", range: "Range",
     // tiles and charts
     waiting: "Waiting", oldest: "Oldest wait", running: "Running", ready: "Ready nodes", of: "of", at_most: "at most",
+    jobs: "Open jobs", succeeded: "done", failed_or_unknown: "failed or unknown",
     served: "Served", left: "Left", refused: "Refused", per_minute: "/ min", most: "most", now: "now",
     chart_waiting: "Requests waiting", chart_oldest: "Oldest wait", chart_nodes: "Nodes by state",
     chart_waits: "Waits", chart_runs: "Run times", chart_rates: "Requests a minute", chart_used: "Nodes in use",
@@ -70,6 +71,7 @@ const words = {
     decisions: "扩缩容记录", provider_errors: "云平台错误", figures: "等待、运行与费用",
     actions: "操作记录", configuration: "当前生效的配置", range: "时间范围",
     waiting: "排队中", oldest: "最长等待", running: "处理中", ready: "可用节点", of: "/", at_most: "上限",
+    jobs: "未结束任务", succeeded: "成功", failed_or_unknown: "失败或未知",
     served: "已完成", left: "已离开", refused: "已拒绝", per_minute: "/ 分钟", most: "最高", now: "当前",
     chart_waiting: "排队请求数", chart_oldest: "最长等待", chart_nodes: "各状态节点数",
     chart_waits: "等待时间", chart_runs: "运行时间", chart_rates: "每分钟请求数", chart_used: "节点利用率",
