@@ -13,7 +13,7 @@ WORKDIR /src
 COPY pyproject.toml setup.py README.md LICENSE ./
 COPY proxy proxy
 RUN python -m venv --without-pip /opt/fifo-proxy \
- && pip --python /opt/fifo-proxy/bin/python install --no-cache-dir --disable-pip-version-check '.[postgres]'
+ && pip --python /opt/fifo-proxy/bin/python install --no-cache-dir --disable-pip-version-check '.[otel,postgres]'
 
 FROM ${BASE}
 # 1000 is also the first user of most machines: a configuration readable by its owner only can then be mounted.

@@ -14,6 +14,7 @@ import ssl
 import tempfile
 from pathlib import Path
 from time import monotonic
+from typing import TYPE_CHECKING
 
 import httpx
 
@@ -42,6 +43,9 @@ from proxy.request_log import LogFile, RequestLog
 from proxy.scaling.loop import ScalingLoop
 from proxy.stats import Stats
 
+if TYPE_CHECKING:
+    from proxy.tracing import Tracing
+
 log = logging.getLogger(__name__)
 
 _SWEEP_SECS = 0.1  # how late a time limit may be noticed
@@ -51,7 +55,7 @@ _FIXED = frozenset(
     {
         "listen_host", "listen_port", "tls_cert_file", "tls_key_file", "proxy_protocol", "admin_host", "admin_port",
         "provider", "openapi_base_url", "token", "proxy_port", "scale_up_request", "node_tls_verify", "node_ca_file",
-        "spool_dir", "destroy_nodes_on_exit", "database_url", "replica_name", "jobs_path",
+        "spool_dir", "destroy_nodes_on_exit", "tracing", "database_url", "replica_name", "jobs_path",
     }
 )  # fmt: skip
 
@@ -77,6 +81,8 @@ class App:
         self.recorder = Recorder()
         self.request_log = RequestLog(clock, self._request_log_fault)
         self._request_lines = logs.request_lines(clock)
+        self.tracing = _tracing(clock) if config.tracing else None
+        self.forwarder.tracing = self.tracing
         self._apply_records(config)
         actions = Actions(self.dispatcher, self.scaling.orders, self.forwarder.remove, clock)
         self.view = view = View(
@@ -196,6 +202,8 @@ class App:
             sinks.append(self._request_lines)
         if config.request_log is not None:
             sinks.append(self.request_log.write)
+        if self.tracing is not None:
+            sinks.append(self.tracing.write)
         self.request_log.apply(_log_file(config))
         self.recorder.sinks = sinks
         self.forwarder.recorder = self.recorder if sinks else None
@@ -224,6 +232,8 @@ class App:
         self.forwarder.close()
         self.recorder.flush()
         await self.request_log.stop()
+        if self.tracing is not None:
+            await self.tracing.stop()
         await self.provider.close()
         await self.admin.stop()
 
@@ -280,6 +290,12 @@ def _apply_limits(settings: HttpSettings, config: Config) -> None:
 def _written_to(config: Config) -> list[Path]:
     logs_in = [config.request_log.absolute().parent] if config.request_log is not None else []
     return [config.spool_dir or Path(tempfile.gettempdir()), *logs_in]
+
+
+def _tracing(clock: Clock) -> Tracing:
+    from proxy.tracing import Tracing  # an extra: where it is off, it need not be there
+
+    return Tracing(clock)
 
 
 def _log_file(config: Config) -> LogFile | None:

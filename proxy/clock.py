@@ -53,4 +53,8 @@ class Clock:
 
     def utc_exact(self, at: float) -> str:
         """The same with microseconds, for machines."""
-        return rfc3339_exact(at + self._offset)
+        return rfc3339_exact(self.unix(at))
+
+    def unix(self, at: float) -> float:
+        """A monotonic instant as Unix seconds."""
+        return at + self._offset

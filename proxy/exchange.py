@@ -90,7 +90,11 @@ class Exchange(Holder):
         if freed_at is not None and self.joined_at <= freed_at:  # it was waiting for this node
             self._forwarder.stats.handoff.observe(now - freed_at)
         host = self._forwarder.host_for(link.address, self.request)
-        link.send(self.request, self.request.head_for(host), self)
+        head = self.request.head_for(host)
+        tracing = self._forwarder.tracing
+        if tracing is not None and (trace := self._traced()) is not None:
+            head = tracing.head(trace, head)
+        link.send(self.request, head, self)
 
     def _not_sent(self, lease: Lease, reason: str) -> None:
         """It could not be sent: back to its place in the line, the node is unready."""

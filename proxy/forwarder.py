@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from time import monotonic
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from proxy.config import Config
 from proxy.dispatch.dispatcher import Dispatcher, Lease
@@ -31,6 +31,9 @@ from proxy.http.roles import ClientReceiver, JobDesk, OwnReceiver
 from proxy.records import Record, Recorder
 from proxy.stats import Stats
 
+if TYPE_CHECKING:
+    from proxy.tracing import Tracing
+
 log = logging.getLogger(__name__)
 
 
@@ -49,6 +52,7 @@ class Forwarder:
         self.can_replace = can_replace
         self.is_stopping = False
         self.recorder: Recorder | None = None  # None: nobody wants to know how requests end
+        self.tracing: Tracing | None = None
         self.desk: JobDesk | None = None  # None: there are no jobs
         self.running: set[Exchange] = set()
         self.links: dict[int, NodeLink] = {}
@@ -100,7 +104,10 @@ class Forwarder:
             return
         now = monotonic()
         method, target = (request.method, request.target) if request is not None else (b"", b"")
-        self.recorder.add(Record(now, now, request_id, method, target, client, status, outcome))
+        record = Record(now, now, request_id, method, target, client, status, outcome)
+        if self.tracing is not None and request is not None:
+            record.trace = self.tracing.begin(request.head_for(None), method)
+        self.recorder.add(record)
 
     def remove(self, request_id: str) -> str:
         """Take a waiting request out of the line, for the operator, and answer it; raises OrderRefused. Clients

@@ -23,6 +23,7 @@ from proxy.records import Record
 
 if TYPE_CHECKING:
     from proxy.forwarder import Forwarder
+    from proxy.tracing import Trace
 
 
 class Phase(Enum):
@@ -56,6 +57,7 @@ class Holder(Ticket):
         "phase",
         "request",
         "sent_at",
+        "trace",
     )
 
     def __init__(
@@ -75,6 +77,7 @@ class Holder(Ticket):
         self._rejoins = 0  # how often it went back to its place, to be sent again
         self.client_address = client_address
         self.job_id: str | None = None
+        self.trace: Trace | None = None
         self.node_name: str | None = None  # the last node that it was given
         self.bytes_out = 0  # of the node's response's body
         self.sent_at = 0.0
@@ -188,8 +191,16 @@ class Holder(Ticket):
                 bytes_out=self.bytes_out,
                 resends=self._rejoins,
                 job=self.job_id,
+                trace=self._traced(),
             )
         )
+
+    def _traced(self) -> Trace | None:
+        """Its place in a trace; one that never was sent finds it at its end."""
+        tracing = self._forwarder.tracing
+        if tracing is not None and self.trace is None:
+            self.trace = tracing.begin(self.request.head_for(None), self.request.method)
+        return self.trace
 
     @property
     def _has_run(self) -> bool:

@@ -41,6 +41,7 @@ class Record:
     bytes_out: int = 0
     resends: int = 0
     job: str | None = None
+    trace: object = None  # where traces are made: the request's place in one
 
     @property
     def path(self) -> str:

@@ -377,3 +377,9 @@ def test_a_bad_address_of_alerts_is_told_without_it(address: object) -> None:
     (fault,) = faults(STATIC | {"alert_webhook": address})
     assert fault.startswith("alert_webhook = ***: expected a")
     assert "s3cret" not in fault
+
+
+def test_tracing_without_its_extra_is_told_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxy.config.checks.find_spec", lambda _: None)
+    with pytest.raises(ConfigError, match=r"tracing = true: .*pip install 'fifo-proxy\[otel\]'"):
+        parse({"provider": {"kind": "static", "nodes": ["http://x"]}, "tracing": True})

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from importlib.util import find_spec
 from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -94,6 +95,15 @@ def missing(config: Config) -> Iterator[Fault]:
     if isinstance(config.provider, SuanliConfig):
         yield from _missing_for_suanli(config, config.provider)
     yield from _missing_files(config)
+    if config.tracing and not _is_there("opentelemetry.exporter.otlp.proto.http"):
+        yield Fault(("tracing",), "expected the extra to be there: pip install 'fifo-proxy[otel]'", True)
+
+
+def _is_there(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:  # not even what it is in
+        return False
 
 
 def _missing_for_suanli(config: Config, engine: SuanliConfig) -> Iterator[Fault]:

@@ -286,6 +286,10 @@ class Config(Section):
     )
     request_log_files: Count = Field(default=5, description="Files kept so, beside the one being written.")
     request_log_query: Flag = Field(default=False, description="Whether its lines have the query.")
+    tracing: Flag = Field(
+        default=False,
+        description="Whether OpenTelemetry traces are made; where they go is told by the OTEL_* variables.",
+    )
     request_lines: Flag = Field(
         default=True, description="Whether each request gets a line in the log at its end."
     )
