@@ -46,6 +46,7 @@ class Exchange(Holder):
         """The dispatcher's grant, in the turn of the event loop that made it possible."""
         self._take(lease)
         forwarder = self._forwarder
+        forwarder.stats.queue_wait.observe(lease.granted_at - self.joined_at)
         link = forwarder.links.get(lease.node.number)
         limit = _SAFE_REUSE_SECS if self.request.is_safe else _REUSE_SECS
         if link is not None and link.is_idle and lease.granted_at - link.idle_since <= limit:
@@ -59,7 +60,6 @@ class Exchange(Holder):
         self._lease = lease
         self.node_name = lease.node.name
         forwarder.running.add(self)
-        forwarder.stats.queue_wait.observe(lease.granted_at - self.joined_at)
 
     async def _open_and_send(self, lease: Lease) -> None:
         link = await self._open(lease)

@@ -6,6 +6,7 @@ from typing import Any
 
 from proxy.clock import rfc3339
 from proxy.jobs.job import Job, State
+from proxy.records import path_of
 
 
 def document(job: Job, path: str, place: int | None, estimate_secs: int | None) -> dict[str, Any]:
@@ -36,7 +37,7 @@ def admin_document(job: Job) -> dict[str, Any]:
         "id": job.id,
         "state": job.state.value,
         "method": job.method.decode("latin-1"),
-        "path": job.target.partition(b"?")[0].decode("latin-1"),
+        "path": path_of(job.target),
         "client": job.client,
         "request_id": job.request_id,
         "created_at": rfc3339(job.created_at),

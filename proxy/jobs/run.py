@@ -118,6 +118,7 @@ class JobRun(Exchange):
             self._not_sent(lease, "the node closed the new connection")
         else:
             self._task = None
+            self._forwarder.stats.queue_wait.observe(lease.granted_at - self.joined_at)
             self._send(link, lease)
 
     def _not_now(self) -> None:
@@ -187,18 +188,18 @@ class JobRun(Exchange):
 
     def _end_badly(self, error: RequestError, reason: str, *, replace: bool = False) -> None:
         self._drop_collected()
-        forwarder = self._forwarder
+        forwarder, now = self._forwarder, monotonic()
         may_return = self._fault is None and not forwarder.is_stopping
         if may_return and after_lost_run(self.policy, self.sends) is State.QUEUED:
             self._response = None
+            self.bytes_out = 0
             self.phase = Phase.WAITING
-            self._desk.requeue(self, reached_node=True)
-            forwarder.stats.resends["job_retry"] += 1
-            forwarder.count_run(monotonic() - self.sent_at)
             self._rejoins += 1
-            forwarder.dispatcher.rejoin(self._give_up_lease(), monotonic(), reason, replace=replace)
+            forwarder.stats.resends["job_retry"] += 1
+            forwarder.count_run(now - self.sent_at)
+            self._desk.requeue(self, reached_node=True)
+            forwarder.dispatcher.rejoin(self._give_up_lease(), now, reason, replace=replace)
             return
-        now = monotonic()
         lease = self._give_up_lease()
         forwarder.count_run(now - self.sent_at)
         forwarder.dispatcher.release_unready(lease, now, reason, replace=replace)
