@@ -15,6 +15,7 @@ from setuptools import setup
 # A compiled class has compiled subclasses only, unless it says otherwise.
 HOT = (
     "proxy/dispatch/dispatcher.py",
+    "proxy/dispatch/lease.py",
     "proxy/dispatch/line.py",
     "proxy/dispatch/nodes.py",
     "proxy/exchange.py",

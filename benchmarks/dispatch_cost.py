@@ -15,7 +15,8 @@ import statistics
 import sys
 from time import perf_counter_ns
 
-from proxy.dispatch.dispatcher import Dispatcher, Lease
+from proxy.dispatch.dispatcher import Dispatcher
+from proxy.dispatch.lease import Lease
 from proxy.dispatch.line import Ticket
 
 _BATCH = 20

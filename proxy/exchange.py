@@ -12,7 +12,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from proxy import resend
-from proxy.dispatch.dispatcher import Lease
+from proxy.dispatch.lease import Lease
 from proxy.errors import NodeUnreachable, RequestError
 from proxy.holder import Holder, Phase
 from proxy.http.answer import Answer

@@ -10,7 +10,8 @@ from time import monotonic
 from typing import TYPE_CHECKING, cast
 
 from proxy.config import Config
-from proxy.dispatch.dispatcher import Dispatcher, Lease
+from proxy.dispatch.dispatcher import Dispatcher
+from proxy.dispatch.lease import Lease
 from proxy.dispatch.line import Ticket
 from proxy.dispatch.nodes import Node
 from proxy.errors import (
@@ -153,7 +154,6 @@ class Forwarder:
 
     def count_run(self, seconds: float) -> None:
         self.stats.node_run.observe(seconds)
-        self.stats.node_busy_seconds += seconds
 
     def settles(self, status: int) -> bool:
         """Whether a node that has answered so may still be at work (`node_free_when`)."""

@@ -11,7 +11,7 @@ from enum import Enum, auto
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from proxy.dispatch.dispatcher import Lease
+from proxy.dispatch.lease import Lease
 from proxy.dispatch.line import Ticket
 from proxy.errors import RequestError, RunTimeout
 from proxy.http.answer import Answer

@@ -30,7 +30,6 @@ class Stats:
     __slots__ = (
         "clients_left",
         "handoff",
-        "node_busy_seconds",
         "node_paid_seconds",
         "node_run",
         "node_start",
@@ -51,5 +50,4 @@ class Stats:
         self.node_run = Histogram()
         self.node_start = Histogram()
         self.handoff = Histogram(_MICROSECONDS)
-        self.node_busy_seconds = 0.0
         self.node_paid_seconds = 0.0

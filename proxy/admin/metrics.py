@@ -143,7 +143,9 @@ class _Proxy(Collector):
             nodes.add_metric((str(state),), float(self._view.dispatcher.nodes.count(state)))
         yield nodes
         yield CounterMetricFamily(
-            "fifo_proxy_node_busy_seconds", "Seconds in which nodes served requests", stats.node_busy_seconds
+            "fifo_proxy_node_busy_seconds",
+            "Seconds in which nodes were busy, up to now: connecting to them and settling included",
+            self._view.dispatcher.nodes.busy_time(self._view.clock.now()),
         )
         yield CounterMetricFamily(
             "fifo_proxy_node_paid_seconds",

@@ -11,37 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import ceil
-from typing import Protocol
 
+from proxy.dispatch.lease import Lease, LeaseReturned, Watcher
 from proxy.dispatch.line import Line, Ticket
 from proxy.dispatch.nodes import BUSY, DRAINING, GONE, IDLE, STARTING, UNREADY, Node, Nodes
-from proxy.errors import FifoProxyError, LineFull
+from proxy.errors import LineFull
 
 _RECENT_RUNS = 32  # the mean run time follows about so many of the last runs
-
-
-class Watcher(Protocol):
-    """Who learns from what happens here, in the dispatcher's unit of time."""
-
-    def joined(self, now: float) -> None: ...
-    def granted(self, wait: float, idle: float) -> None: ...
-    def ended(self, run: float) -> None: ...
-
-
-class LeaseReturned(FifoProxyError):
-    """A lease was returned a second time."""
-
-
-class Lease:
-    """The right to use a node for one ticket, given once and returned once."""
-
-    __slots__ = ("granted_at", "is_returned", "node", "ticket")
-
-    def __init__(self, node: Node, ticket: Ticket, granted_at: float) -> None:
-        self.node = node
-        self.ticket = ticket
-        self.granted_at = granted_at
-        self.is_returned = False
 
 
 class Dispatcher:
@@ -278,8 +254,7 @@ class Dispatcher:
         line, nodes = self.line, self.nodes
         try:
             while not self.is_held and line.head is not None and (node := nodes.next_idle) is not None:
-                nodes.move(node, BUSY)
-                node.busy_since = now
+                nodes.begin_busy(node, now)
                 self.running += 1
                 ticket = line.pop()
                 if self.watcher is not None:
@@ -313,9 +288,11 @@ class Dispatcher:
             self._set_unready(node, now, "lost" if node.is_lost else "to be replaced")
             return
         node.settling_since = node.unready_since = node.reason = None
+        self.nodes.end_busy(node, now)
         self.nodes.move(node, IDLE, now)
 
     def _set_unready(self, node: Node, now: float, reason: str, *, replace: bool = False) -> None:
+        self.nodes.end_busy(node, now)
         self.nodes.move(node, UNREADY)
         node.settling_since = None
         node.unready_since = now

@@ -125,13 +125,15 @@ class Node:
 class Nodes:
     """Every node that is not gone: the ones we pay for. `next_idle` is the one the next ticket gets."""
 
-    __slots__ = ("_by_number", "_counts", "_last_number", "next_idle")
+    __slots__ = ("_busy_begun", "_busy_ended", "_by_number", "_counts", "_last_number", "next_idle")
 
     def __init__(self) -> None:
         self.next_idle: Node | None = None
         self._by_number: dict[int, Node] = {}
         self._counts = dict.fromkeys(NodeState, 0)
         self._last_number = 0
+        self._busy_ended = 0.0  # busy time that is over
+        self._busy_begun = 0.0  # the sum of the instants since when the busy ones are busy
 
     def __len__(self) -> int:
         return len(self._by_number)
@@ -168,6 +170,22 @@ class Nodes:
         self._by_number[node.number] = node
         self._counts[STARTING] += 1
         return node
+
+    def busy_time(self, now: float) -> float:
+        """For how long nodes have been busy up to now, leased or settling, all together."""
+        return self._busy_ended + self._counts[BUSY] * now - self._busy_begun
+
+    def begin_busy(self, node: Node, now: float) -> None:
+        """An idle node gets a lease."""
+        self.move(node, BUSY)
+        node.busy_since = now
+        self._busy_begun += now
+
+    def end_busy(self, node: Node, now: float) -> None:
+        """To be called before a node that may be busy moves on."""
+        if node.state is BUSY:
+            self._busy_ended += now - node.busy_since
+            self._busy_begun -= node.busy_since
 
     def move(self, node: Node, state: NodeState, now: float = 0.0) -> None:
         """The one place where a node changes its state; `now` orders the idle ones. Raises

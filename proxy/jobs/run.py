@@ -15,7 +15,7 @@ import asyncio
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
-from proxy.dispatch.dispatcher import Lease
+from proxy.dispatch.lease import Lease
 from proxy.errors import RequestError, SpoolFull
 from proxy.exchange import Exchange
 from proxy.holder import Phase

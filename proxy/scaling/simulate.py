@@ -20,7 +20,8 @@ from heapq import heappop, heappush
 from math import ceil
 from typing import Protocol
 
-from proxy.dispatch.dispatcher import Dispatcher, Lease
+from proxy.dispatch.dispatcher import Dispatcher
+from proxy.dispatch.lease import Lease
 from proxy.dispatch.line import Ticket
 from proxy.dispatch.nodes import GONE, IDLE, Node
 from proxy.errors import ProviderError

@@ -16,7 +16,8 @@ from proxy.admin.server import AdminServer
 from proxy.admin.status import View
 from proxy.clock import Clock
 from proxy.config import Config
-from proxy.dispatch.dispatcher import Dispatcher, Lease
+from proxy.dispatch.dispatcher import Dispatcher
+from proxy.dispatch.lease import Lease
 from proxy.dispatch.line import Ticket
 from proxy.dispatch.nodes import Node
 from proxy.errors import UnknownTarget

@@ -102,7 +102,6 @@ def test_the_numbers_put_in_come_out() -> None:
     stats.resends["connect"] = 3
     stats.scale_actions["up", "wait"] = 4
     stats.scale_errors["create"] = 5
-    stats.node_busy_seconds = 12.5
     stats.node_paid_seconds = 99.25
     rig.spool_bytes = 4096
     rig.dispatcher.add("a", 1000.0)
@@ -117,7 +116,6 @@ def test_the_numbers_put_in_come_out() -> None:
     assert scrape.value("resends_total", reason="connect") == 3
     assert scrape.value("scale_actions_total", direction="up", reason="wait") == 4
     assert scrape.value("scale_errors_total", operation="create") == 5
-    assert scrape.value("node_busy_seconds_total") == 12.5
     assert scrape.value("node_paid_seconds_total") == 99.25
     assert scrape.value("spool_bytes") == 4096
     assert scrape.value("nodes", state="starting") == 1
@@ -158,3 +156,22 @@ def test_scraping_changes_nothing() -> None:
     assert Scrape(rig).samples.keys() == first
     assert not rig.stats.requests
     assert not rig.stats.scale_errors
+
+
+def test_busy_seconds_go_on_while_a_run_goes_on_and_while_its_node_settles() -> None:
+    rig = Rig()
+    dispatcher = rig.dispatcher
+    first, second = (dispatcher.add(name, 1000.0) for name in "ab")
+    for node in (first, second):
+        dispatcher.ready(node, 1000.0)
+    for _ in range(2):
+        dispatcher.join(Ticket(), 1001.0)
+    rig.time.now = 1004.0
+    assert Scrape(rig).value("node_busy_seconds_total") == 6
+    dispatcher.settle(rig.leases[0], 1005.0)
+    dispatcher.release_unready(rig.leases[1], 1005.0, "broke")
+    rig.time.now = 1008.0
+    assert Scrape(rig).value("node_busy_seconds_total") == 4 + 7
+    dispatcher.ready(rig.leases[0].node, 1009.0)
+    rig.time.now = 2000.0
+    assert Scrape(rig).value("node_busy_seconds_total") == 4 + 8

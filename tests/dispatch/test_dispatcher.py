@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.dispatch.dispatcher import Dispatcher, Lease, LeaseReturned
+from proxy.dispatch.dispatcher import Dispatcher
+from proxy.dispatch.lease import Lease, LeaseReturned
 from proxy.dispatch.line import Ticket
 from proxy.dispatch.nodes import IllegalTransition, Node, NodeState
 from proxy.errors import LineFull

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from proxy.dispatch.dispatcher import Dispatcher, Lease, LeaseReturned
+from proxy.dispatch.dispatcher import Dispatcher
+from proxy.dispatch.lease import Lease, LeaseReturned
 from proxy.dispatch.line import Ticket
 from proxy.dispatch.nodes import IllegalTransition, Node, NodeState
 from proxy.errors import LineFull
@@ -29,6 +30,7 @@ class DispatchPromises(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.now = 0.0
+        self.busy_time = 0.0
         self.cold = 0
         self.waiting: list[Ticket] = []  # the model of the line
         self.leases: dict[Node, Lease] = {}  # the model of who uses what
@@ -84,6 +86,7 @@ class DispatchPromises(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from((0.25, 1.0, 20.0)))
     def time_passes(self, seconds: float) -> None:
         self.now += seconds
+        self.busy_time += seconds * self.dispatcher.nodes.count(S.BUSY)
 
     @rule(count=st.integers(1, 4))
     def join_some(self, count: int) -> None:
@@ -234,7 +237,7 @@ class DispatchPromises(RuleBasedStateMachine):
                 self.ready(random.randrange(100), random.random() < 0.5)
             self.no_idle_node_while_anything_waits()
             self.a_busy_node_has_one_lease_or_settles()
-            self.now += random.choice((0.0, 0.25, 1.0))
+            self.time_passes(random.choice((0.0, 0.25, 1.0)))
 
     def node(self, pick: int) -> Node:
         nodes = list(self.dispatcher.nodes)
@@ -248,6 +251,10 @@ class DispatchPromises(RuleBasedStateMachine):
         assert [ticket.number for ticket in line] == sorted(ticket.number for ticket in line)
         assert [ticket.joined_at for ticket in line] == sorted(ticket.joined_at for ticket in line)
         assert line.oldest_wait(self.now) == max((self.now - t.joined_at for t in self.waiting), default=0)
+
+    @invariant()
+    def busy_nodes_are_counted_to_the_instant(self) -> None:
+        assert self.dispatcher.nodes.busy_time(self.now) == pytest.approx(self.busy_time)
 
     @invariant()
     def no_idle_node_while_anything_waits(self) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 import httpx
 
 from proxy.config import Config
-from proxy.dispatch.dispatcher import Dispatcher, Lease
+from proxy.dispatch.dispatcher import Dispatcher
+from proxy.dispatch.lease import Lease
 from proxy.dispatch.line import Ticket
 from proxy.dispatch.nodes import Node
 from proxy.probe import Prober

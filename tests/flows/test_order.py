@@ -10,7 +10,7 @@ from itertools import chain, pairwise
 import pytest
 
 from proxy import app
-from proxy.dispatch.dispatcher import Lease
+from proxy.dispatch.lease import Lease
 from proxy.dispatch.line import Ticket
 from proxy.forwarder import grant
 from tests.fakes.demo_nodes import stats_of

@@ -15,7 +15,7 @@ from time import monotonic
 import pytest
 
 from proxy import app
-from proxy.dispatch.dispatcher import Lease
+from proxy.dispatch.lease import Lease
 from proxy.dispatch.line import Ticket
 from proxy.forwarder import grant
 from tests.fakes.proxy_here import ProxyHere, proxy_here

@@ -7,7 +7,8 @@ import random
 from typing import Any
 
 from proxy.config import Config
-from proxy.dispatch.dispatcher import Dispatcher, Lease
+from proxy.dispatch.dispatcher import Dispatcher
+from proxy.dispatch.lease import Lease
 from proxy.dispatch.line import Ticket
 from proxy.dispatch.nodes import Node, NodeState
 from proxy.scaling.loop import ScalingLoop
