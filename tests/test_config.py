@@ -28,6 +28,9 @@ REQUEST: dict[str, Any] = {
 }
 SUANLI: dict[str, Any] = {"token": "sesame-token", "proxy_port": 3000, "scale_up_request": REQUEST}
 STATIC: dict[str, Any] = {"provider": {"kind": "static", "nodes": ["http://node:3000"]}}
+_NO_WEBHOOK_SECRET = (
+    "webhook_secret = ***: expected whsec_ and base64 of 24 to 64 bytes, or 24 to 64 characters as they are"
+)
 
 
 def request_with(path: str, value: object) -> dict[str, Any]:
@@ -146,8 +149,14 @@ def test_it_is_frozen() -> None:
         ({"jobs_path": "/jobs"}, 'jobs_path = "/jobs": expected a path that begins and ends with "/", such as /.jobs/'),
         ({"jobs_path": "/"}, 'jobs_path = "/": expected a path that begins and ends with "/", such as /.jobs/'),
         ({"job_policy": "twice"}, 'job_policy = "twice": expected "once" or "retry"'),
-        ({"webhook_secret": "whsec_c2hvcnQ="}, "webhook_secret = ***: expected whsec_ and base64 of 24 to 64 bytes"),
-        ({"webhook_secret": "plain"}, "webhook_secret = ***: expected whsec_ and base64 of 24 to 64 bytes"),
+        ({"webhook_secret": "whsec_c2hvcnQ="}, _NO_WEBHOOK_SECRET),
+        ({"webhook_secret": "plain"}, _NO_WEBHOOK_SECRET),
+        ({"webhook_allowed_hosts": ["a.example"]}, "webhook_secret: required, since webhook_allowed_hosts names hosts"),
+        (
+            {"webhook_allowed_hosts": ["https://a.example/x"]},
+            'webhook_allowed_hosts[0] = "https://a.example/x": expected a host name, "*.DOMAIN" or "*", '
+            'where http is allowed with "http://" before it',
+        ),
         ({"resend": "always"}, 'resend = "always": expected "not_sent", "idempotent" or "never"'),
         ({"health_check_path": "ready"}, 'health_check_path = "ready": expected a path that begins with "/"'),
         ({"listen_host": ""}, 'listen_host = "": expected a text that is not empty'),

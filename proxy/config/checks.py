@@ -63,6 +63,8 @@ def contradictions(config: Config) -> Iterator[Fault]:
     for given, lacking in _TOGETHER:
         if getattr(config, given) is not None and getattr(config, lacking) is None:
             yield Fault((lacking,), f"required, since {given} is given")
+    if config.webhook_allowed_hosts and config.webhook_secret is None:
+        yield Fault(("webhook_secret",), "required, since webhook_allowed_hosts names hosts")
     if config.proxy_protocol and config.tls_cert_file is not None:
         message = "expected false, since tls_cert_file is given: a balancer sends its header before the TLS handshake"
         yield Fault(("proxy_protocol",), message, True)

@@ -7,6 +7,7 @@ pydantic cannot say in a user's words is checked here, and says what it expected
 from __future__ import annotations
 
 import base64
+import re
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Annotated, Any
@@ -25,6 +26,7 @@ from pydantic import (
 
 _YEAR_SECS = 31_536_000
 _PEBIBYTE = 2**50
+_WEBHOOK_HOST = re.compile(r"(http://)?(\*|(\*\.)?[A-Za-z0-9_.-]+|[0-9A-Fa-f:]+)")
 # A webhook's address often is the secret: whoever knows it may post (Slack, Teams, Feishu).
 _SECRET_WORDS = (
     "token", "password", "secret", "credential", "api_key", "apikey", "alert_webhook", "database_url",
@@ -145,13 +147,28 @@ def _jobs_path(value: str) -> str:
 
 
 def _webhook_secret(value: SecretStr) -> SecretStr:
-    text = value.get_secret_value()
     try:
-        size = len(base64.b64decode(text.removeprefix("whsec_"), validate=True))
+        size = len(signing_key(value))
     except ValueError:
         size = 0
-    if not text.startswith("whsec_") or not 24 <= size <= 64:
-        raise ValueError("expected whsec_ and base64 of 24 to 64 bytes")
+    if not 24 <= size <= 64:
+        raise ValueError("expected whsec_ and base64 of 24 to 64 bytes, or 24 to 64 characters as they are")
+    return value
+
+
+def signing_key(secret: SecretStr) -> bytes:
+    """What a `WebhookSecret` stands for. Raises ValueError for base64 that is none."""
+    text = secret.get_secret_value()
+    if text.startswith("whsec_"):
+        return base64.b64decode(text.removeprefix("whsec_"), validate=True)
+    return text.encode()
+
+
+def _webhook_host(value: str) -> str:
+    if not _WEBHOOK_HOST.fullmatch(value):
+        raise ValueError(
+            'expected a host name, "*.DOMAIN" or "*", where http is allowed with "http://" before it'
+        )
     return value
 
 
@@ -169,6 +186,7 @@ FilePath = Annotated[Path, BeforeValidator(_path)]
 Network = Annotated[IPv4Network | IPv6Network, BeforeValidator(_network), WithJsonSchema({"type": "string"})]
 Secret = Annotated[SecretStr, AfterValidator(_secret)]
 HookUrl = Annotated[SecretStr, AfterValidator(_hook)]
+WebhookHost = Annotated[str, AfterValidator(_webhook_host)]
 WebhookSecret = Annotated[SecretStr, AfterValidator(_webhook_secret)]
 DatabaseUrl = Annotated[SecretStr, AfterValidator(_database_url)]
 BaseUrl = Annotated[str, AfterValidator(base_url)]

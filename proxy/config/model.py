@@ -31,6 +31,7 @@ from proxy.config.kinds import (
     Section,
     Target,
     Text,
+    WebhookHost,
     WebhookSecret,
 )
 
@@ -258,19 +259,19 @@ class Config(Section):
         description="What becomes of a job whose run was lost. once: unknown, never sent again; retry: sent again at "
         "most once more, then failed.",
     )
-    webhook_allowed_hosts: tuple[Text, ...] = Field(
+    webhook_allowed_hosts: tuple[WebhookHost, ...] = Field(
         default=(),
         description="Hosts that a job's Webhook-Url may name: host names, *.DOMAIN for all below a domain, * for any; "
-        "none: the header is refused.",
+        "with http:// before it also by http; none: the header is refused.",
     )
     webhook_allow_private: Flag = Field(
         default=False,
-        description="Whether a webhook may lead to private, loopback and link-local addresses.",
+        description="Whether a webhook may lead to private, loopback and link-local addresses, and to any by http.",
     )
     webhook_secret: WebhookSecret | None = Field(
         default=None,
-        description="whsec_ and base64 of 24 to 64 bytes: what webhooks are signed with (Standard Webhooks); null: "
-        "they are not signed.",
+        description="What webhooks are signed with (Standard Webhooks), required with webhook_allowed_hosts: whsec_ "
+        "and base64 of 24 to 64 bytes, or 24 to 64 characters as they are.",
     )
     drain_timeout_secs: Seconds = Field(
         default=30, description="Time that running and waiting requests have to finish when the proxy stops."

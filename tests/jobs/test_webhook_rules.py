@@ -9,7 +9,7 @@ import pytest
 from standardwebhooks import Webhook
 
 from proxy.errors import JobRefused
-from proxy.jobs.webhook_rules import GIVE_UP_SECS, is_inside, retry_in_secs, signature, target_of
+from proxy.jobs.webhook_rules import is_inside, retry_in_secs, signature, target_of
 
 ALLOWED = ("hooks.example.com", "*.Example.org")
 
@@ -26,7 +26,7 @@ ALLOWED = ("hooks.example.com", "*.Example.org")
     ],
 )
 def test_allowed(url: str, expected: tuple[object, ...]) -> None:
-    target = target_of(url, ALLOWED)
+    target = target_of(url, ALLOWED, may_be_plain=True)
     assert (target.scheme, target.host, target.port, target.authority, target.path) == expected
 
 
@@ -47,17 +47,22 @@ def test_allowed(url: str, expected: tuple[object, ...]) -> None:
         "https://hooks.example.com/#part",
         "http://[::1/",
         "http://127.0.0.1/",
+        # the resolver would raise UnicodeError
+        f"https://{'a' * 64}.example.org/",
+        "https://a..example.org/",
+        "https://ü.example.org/",
+        f"https://{'a.' * 130}example.org/",
     ],
 )
 def test_refused(url: str) -> None:
     with pytest.raises(JobRefused):
-        target_of(url, ALLOWED)
+        target_of(url, ALLOWED, may_be_plain=True)
 
 
 def test_nothing_is_allowed_unless_it_is_named() -> None:
-    with pytest.raises(JobRefused):
-        target_of("https://hooks.example.com/", ())
-    assert target_of("http://[2001:db8::1]:80/", ("*",)).authority == "[2001:db8::1]:80"
+    with pytest.raises(JobRefused, match="webhook_allowed_hosts is empty"):
+        target_of("https://hooks.example.com/", (), may_be_plain=True)
+    assert target_of("http://[2001:db8::1]:80/", ("*",), may_be_plain=True).authority == "[2001:db8::1]:80"
 
 
 @pytest.mark.parametrize(
@@ -65,7 +70,7 @@ def test_nothing_is_allowed_unless_it_is_named() -> None:
     [
         "127.0.0.1", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "0.0.0.0", "100.64.0.1", "224.0.0.1",
         "255.255.255.255", "::1", "::", "fe80::1%eth0", "fc00::1", "ff02::1", "::ffff:10.0.0.1", "64:ff9b::a00:1",
-        "2002:a00:1::1", "::10.0.0.1", "2001:db8::1",
+        "2002:a00:1::1", "::10.0.0.1", "2001:db8::1", "fec0::1", "4000::1", "::ffff:127.0.0.1", "240.0.0.1",
     ],
 )  # fmt: skip
 def test_inside(address: str) -> None:
@@ -92,10 +97,20 @@ def test_the_signature_is_that_of_standard_webhooks() -> None:
         verifier.verify(body + b" ", headers)
 
 
-def test_tried_for_a_day() -> None:
-    age, calls = 0.0, 1
-    while (delay := retry_in_secs(calls, age)) is not None:
-        assert 5 <= delay <= 3600
-        age, calls = age + delay, calls + 1
-    assert GIVE_UP_SECS - 3600 <= age < GIVE_UP_SECS
-    assert 20 < calls < 40
+@pytest.mark.parametrize("entry", ["http://hooks.example.com", "HTTP://*.example.com"])
+def test_http_only_where_it_is_named_or_private_is_allowed(entry: str) -> None:
+    url = "http://hooks.example.com/"
+    with pytest.raises(JobRefused, match="by https only"):
+        target_of(url, ("hooks.example.com",), may_be_plain=False)
+    assert target_of(url, ("hooks.example.com", entry), may_be_plain=False).port == 80
+    assert target_of("https://hooks.example.com/", (entry,), may_be_plain=False).port == 443
+
+
+@pytest.mark.parametrize("chance", [0.0, 0.5, 1.0])
+def test_tried_for_a_day(chance: float) -> None:
+    delays: list[float] = []
+    while (delay := retry_in_secs(len(delays) + 1, chance)) is not None:
+        delays.append(delay)
+    assert delays == sorted(delays)
+    assert delays[0] == pytest.approx(5 * (0.9 + 0.2 * chance))
+    assert sum(delays) == pytest.approx(86400, rel=0.12)
