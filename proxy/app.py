@@ -116,6 +116,7 @@ class App:
             return None
         url, budget = config.database_url.get_secret_value(), self.settings.spool_budget
         self.forwarder.desk = jobs = JobService(url, lambda: self.config, self.forwarder, budget, self.health)
+        self.scaling.is_leader = lambda: jobs.heartbeat.was_leader
         return jobs
 
     @property

@@ -49,6 +49,11 @@ class Heartbeat:
         return bool(len(self._tasks))
 
     @property
+    def was_leader(self) -> bool:
+        """By the last report that went through, however long ago; alone until told otherwise."""
+        return self.standing is None or self.standing.is_leader
+
+    @property
     def is_leader(self) -> bool:
         return self.is_up and self.standing is not None and self.standing.is_leader
 

@@ -27,10 +27,12 @@ class ListedNode:
 
 
 class Provider(Protocol):
-    """One engine. `name_prefix`: a listed node is ours when its name begins with it."""
+    """One engine. `name_prefix`: a listed node is ours when its name begins with it. `is_shared`: its list shows the
+    nodes of every proxy that uses this account, so that only one of them may scale."""
 
     kind: str
     can_scale: bool
+    is_shared: bool
     name_prefix: str
 
     async def start(self) -> None:

@@ -50,6 +50,7 @@ class ProcessProvider:
 
     kind = "process"
     can_scale = True
+    is_shared = False
 
     def __init__(
         self, command: tuple[str, ...], *, name_prefix: str = "local", grace_secs: float = 5.0

@@ -20,6 +20,7 @@ class StaticProvider:
 
     kind = "static"
     can_scale = False
+    is_shared = False
     name_prefix = ""
 
     def __init__(self, addresses: tuple[str, ...]) -> None:

@@ -75,6 +75,7 @@ class SuanliProvider:
 
     kind = "suanli"
     can_scale = True
+    is_shared = True
 
     def __init__(
         self,

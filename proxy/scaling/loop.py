@@ -61,6 +61,7 @@ class ScalingLoop:
         random: Callable[[], float] = random.random,
     ) -> None:
         self.decisions: deque[Decision] = deque(maxlen=50)
+        self.is_leader: Callable[[], bool] = lambda: True  # of the proxies that share a database
         self.last_check_at: float | None = None
         self.last_scale_down_at: float | None = None
         self._last_up: tuple[float, list[Node]] | None = None
@@ -166,7 +167,7 @@ class ScalingLoop:
     def check(self) -> None:
         """Replace what is broken, take orders a step further, then do what the rules decide."""
         now = self.last_check_at = self._clock()
-        is_held = self.orders.is_held
+        is_held = self.orders.is_held or (self._provider.is_shared and not self.is_leader())
         for fault in self._fleet.tend(now, is_held=is_held):
             self._fleet.destroy(fault.node)
             self._record(now, "down", 1, fault.cause, fault.reason)

@@ -32,6 +32,7 @@ class FakeProvider:
     def __init__(self, clock: Callable[[], float], *, can_scale: bool = True) -> None:
         self.kind = "fake"
         self.can_scale = can_scale
+        self.is_shared = True
         self.name_prefix = "node-"
         self.create_secs = self.list_secs = self.destroy_secs = 0.0
         self.create_fault: Exception | None = None  # definite: nothing is made

@@ -258,3 +258,28 @@ async def test_static_nodes_are_adopted_and_never_scaled() -> None:
         assert world.states() == ["unready"]
         assert set(cloud.counts()) == {"list"}
         assert not world.loop.decisions
+
+
+@virtual_time
+async def test_of_proxies_that_share_a_database_only_the_leader_scales() -> None:
+    world = World(min_nodes=1)
+    leads = False
+    world.loop.is_leader = lambda: leads
+    async with world:
+        world.join()
+        await world.until(60)
+        assert not world.cloud.times("create")
+        leads = True  # the other one has died
+        await world.until(70)
+        assert world.states() == ["busy"]
+
+
+@virtual_time
+async def test_nodes_of_its_own_are_scaled_by_every_proxy() -> None:
+    cloud = FakeProvider(seconds)
+    cloud.is_shared = False
+    world = World(cloud, min_nodes=1)
+    world.loop.is_leader = lambda: False
+    async with world:
+        await world.until(20)
+        assert world.states() == ["idle"]
