@@ -15,6 +15,7 @@ import logging
 import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from threading import Thread
 
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -128,7 +129,8 @@ class Tracing:
         def end() -> None:
             self._thread.shutdown()
             self._provider.shutdown()
-            loop.call_soon_threadsafe(done.set)
+            with suppress(RuntimeError):  # the loop has been closed: nobody waits any more
+                loop.call_soon_threadsafe(done.set)
 
         Thread(target=end, name="tracing-end", daemon=True).start()
         try:
