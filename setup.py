@@ -28,6 +28,7 @@ HOT = (
     "proxy/http/listener.py",
     "proxy/http/message.py",
     "proxy/http/node_link.py",
+    "proxy/http/peer.py",
     "proxy/http/request_reader.py",
     "proxy/http/response.py",
     "proxy/http/response_reader.py",

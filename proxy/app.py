@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 import socket
 import ssl
-import tempfile
-from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -26,6 +23,7 @@ from proxy.admin.metrics import new_registry
 from proxy.admin.monitor import Monitor
 from proxy.admin.server import AdminServer
 from proxy.admin.status import View, stats_line
+from proxy.app_parts import apply_limits, http_settings, log_file, new_tracing, server_tls, written_to
 from proxy.clock import Clock
 from proxy.config import Config
 from proxy.dispatch.dispatcher import Dispatcher
@@ -33,18 +31,16 @@ from proxy.errors import ProviderError
 from proxy.forwarder import Forwarder, grant
 from proxy.health import Health
 from proxy.http.server import HttpServer
-from proxy.http.settings import HttpSettings
-from proxy.http.spool import SpoolBudget
 from proxy.jobs.service import JobService
 from proxy.probe import Prober, open_client
 from proxy.providers import build
 from proxy.records import Recorder, Sink
-from proxy.request_log import LogFile, RequestLog
+from proxy.request_log import RequestLog
 from proxy.scaling.loop import ScalingLoop
 from proxy.stats import Stats
 
 if TYPE_CHECKING:
-    from proxy.tracing import Tracing
+    pass
 
 log = logging.getLogger(__name__)
 
@@ -74,14 +70,14 @@ class App:
         self.provider = build(config)
         self.scaling = ScalingLoop(self.provider, self.dispatcher, config, self.stats)
         self.forwarder = Forwarder(config, self.dispatcher, self.stats, can_replace=self.provider.can_scale)
-        self.settings = _settings(config)
+        self.settings = http_settings(config)
         self.server = HttpServer(self.settings, self.forwarder)
         self.health = Health()
         self.jobs = self._jobs(config)
         self.recorder = Recorder()
         self.request_log = RequestLog(clock, self._request_log_fault)
         self._request_lines = logs.request_lines(clock)
-        self.tracing = _tracing(clock) if config.tracing else None
+        self.tracing = new_tracing(clock) if config.tracing else None
         self.forwarder.tracing = self.tracing
         self._apply_records(config)
         actions = Actions(self.dispatcher, self.scaling.orders, self.forwarder.remove, clock)
@@ -102,7 +98,7 @@ class App:
             view,
             lambda: self.config,
             Alerts(lambda: self.config, self.health, clock, proxy_name=socket.gethostname()),
-            directories=lambda: _written_to(self.config),
+            directories=lambda: written_to(self.config),
             spool_bytes=lambda: self.settings.spool_budget.used,
         )
         self._probe_client: httpx.AsyncClient | None = None
@@ -136,7 +132,7 @@ class App:
             self._log_stats()
             self._look_back()
             self._monitor.start()
-            self._tls = _server_tls(config)
+            self._tls = server_tls(config)
             await self.admin.start()
             if self.jobs is not None:
                 await self.jobs.start()
@@ -181,7 +177,7 @@ class App:
         if self.jobs is not None:
             self.jobs.apply(config)
         self._apply_records(config)
-        _apply_limits(self.settings, config)
+        apply_limits(self.settings, config)
         self.scaling.apply(config)
         if self._prober is not None:
             self._prober.apply(config)
@@ -205,7 +201,7 @@ class App:
             sinks.append(self.request_log.write)
         if self.tracing is not None:
             sinks.append(self.tracing.write)
-        self.request_log.apply(_log_file(config))
+        self.request_log.apply(log_file(config))
         self.recorder.sinks = sinks
         self.forwarder.recorder = self.recorder if sinks else None
 
@@ -260,63 +256,6 @@ class App:
             )
         self._served_before = self.dispatcher.served
         self._timers["stats"] = loop.call_later(interval or 15, self._log_stats)
-
-
-def _settings(config: Config) -> HttpSettings:
-    settings = HttpSettings(
-        spool_budget=SpoolBudget(0, 0, str(config.spool_dir) if config.spool_dir else None),
-        pseudonym=b"fifo-proxy-" + secrets.token_hex(4).encode(),
-        proxy_protocol=config.proxy_protocol,
-        header_timeout_secs=0,
-        body_timeout_secs=0,
-        keepalive_timeout_secs=0,
-        max_header_bytes=0,
-        max_body_bytes=0,
-    )
-    _apply_limits(settings, config)
-    return settings
-
-
-def _apply_limits(settings: HttpSettings, config: Config) -> None:
-    settings.spool_budget.memory_bytes = config.spool_memory_bytes
-    settings.spool_budget.max_bytes = config.max_spool_bytes
-    settings.header_timeout_secs = config.header_timeout_secs
-    settings.body_timeout_secs = config.body_timeout_secs
-    settings.keepalive_timeout_secs = config.keepalive_timeout_secs
-    settings.max_header_bytes = config.max_header_bytes
-    settings.max_body_bytes = config.max_body_bytes
-    settings.trusted_proxies = config.trusted_proxies
-
-
-def _written_to(config: Config) -> list[Path]:
-    logs_in = [config.request_log.absolute().parent] if config.request_log is not None else []
-    return [config.spool_dir or Path(tempfile.gettempdir()), *logs_in]
-
-
-def _tracing(clock: Clock) -> Tracing:
-    from proxy.tracing import Tracing  # an extra: where it is off, it need not be there
-
-    return Tracing(clock)
-
-
-def _log_file(config: Config) -> LogFile | None:
-    if config.request_log is None:
-        return None
-    return LogFile(
-        config.request_log,
-        max_bytes=config.request_log_max_bytes,
-        keep=config.request_log_files,
-        has_query=config.request_log_query,
-    )
-
-
-def _server_tls(config: Config) -> ssl.SSLContext | None:
-    if config.tls_cert_file is None:
-        return None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(config.tls_cert_file, config.tls_key_file)
-    context.set_alpn_protocols(["http/1.1"])
-    return context
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> None:

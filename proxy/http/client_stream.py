@@ -12,7 +12,7 @@ from time import monotonic
 
 from proxy.http.backlog import Backlog
 from proxy.http.direct_write import NO_DESCRIPTOR, send_file_now, write_now
-from proxy.http.message import Peer
+from proxy.http.peer import Peer
 from proxy.http.request_reader import RequestReader
 from proxy.http.reset import reset
 from proxy.http.roles import ClientReceiver

@@ -16,7 +16,7 @@ from typing import cast
 from proxy.errors import MalformedRequest, RequestError, RequestTooSlow
 from proxy.http.client_stream import NEVER, ClientStream
 from proxy.http.direct_write import descriptor_of
-from proxy.http.message import Peer
+from proxy.http.peer import Peer
 from proxy.http.proxy_protocol import Preface
 from proxy.http.response import problem_response
 from proxy.http.roles import RequestHandler

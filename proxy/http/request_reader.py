@@ -17,7 +17,8 @@ from collections.abc import Callable
 import httptools
 
 from proxy.errors import BodyTooLarge, HeadTooLarge, MalformedRequest, RequestError, SpoolFull
-from proxy.http.message import Field, Peer, Request, allowed_trailers, check_request
+from proxy.http.message import Field, Request, allowed_trailers, check_request
+from proxy.http.peer import Peer
 from proxy.http.settings import HttpSettings
 from proxy.http.spool import Spool
 

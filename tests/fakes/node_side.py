@@ -6,8 +6,9 @@ from typing import Any
 
 from proxy.errors import RequestError
 from proxy.http.address import parse_address
-from proxy.http.message import Field, Peer, Request, check_request
+from proxy.http.message import Field, Request, check_request
 from proxy.http.node_link import NodeLink
+from proxy.http.peer import Peer
 from proxy.http.response import Response
 from proxy.http.spool import Spool, SpoolBudget
 from tests.fakes.transport import FakeTransport

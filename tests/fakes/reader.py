@@ -5,7 +5,8 @@ from __future__ import annotations
 from itertools import count
 
 from proxy.errors import RequestError
-from proxy.http.message import Peer, Request
+from proxy.http.message import Request
+from proxy.http.peer import Peer
 from proxy.http.request_reader import RequestReader
 from tests.fakes.client_side import http_settings
 

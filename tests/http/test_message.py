@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from proxy.errors import HeadTooLarge, LoopDetected, RequestError
-from proxy.http.message import Field, Peer, Request, allowed_trailers, check_request, trailer_bytes
+from proxy.http.message import Field, Request, allowed_trailers, check_request, trailer_bytes
+from proxy.http.peer import Peer
 
 OURS = (
     b"X-Request-Id: new\r\n"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from proxy.errors import JobRefused
-from proxy.http.message import Field, Peer, Request, check_request
+from proxy.http.message import Field, Request, check_request
+from proxy.http.peer import Peer
 from proxy.jobs.job import Bytes, Policy
 from proxy.jobs.preference import Wish, identity, wish_of
 
