@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from queue import Full, Queue
 from threading import Thread
-from typing import Any, Literal
+from typing import Any, Literal, TextIO
 
 from proxy.clock import Clock, rfc3339
 from proxy.records import Record, Sink, fields_of
@@ -28,11 +29,38 @@ _NOISY = ("httpx", "httpcore", "aiohttp", "asyncio")
 
 def setup(log_format: Literal["text", "json"], log_level: str) -> None:
     """Send every record of `log_level` (`info`, `warning`, ...) and above to stderr; may be called again."""
-    stream = logging.StreamHandler(sys.stderr)
+    stream = _Lines(sys.stderr)
     stream.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
     logging.basicConfig(handlers=[Writer(stream)], level=log_level.upper(), force=True)
     for name in _NOISY:
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLogger().level))
+
+
+class _Lines(logging.StreamHandler[TextIO]):
+    """Used by one thread, and without locks: while a line is stuck in a pipe that nobody reads, neither
+    `logging.shutdown` nor Python's last flush of stderr may have to wait for it."""
+
+    def createLock(self) -> None:
+        self.lock = None
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            text = self.format(record) + self.terminator
+            try:
+                descriptor = self.stream.fileno()
+            except (OSError, ValueError):  # not a file: a test's
+                self.stream.write(text)
+                return
+            left = text.encode(errors="backslashreplace")
+            while left:
+                left = left[os.write(descriptor, left) :]
+        except OSError:
+            pass  # nobody is there to be told
+        except Exception:  # noqa: BLE001 - one bad record must not end the thread
+            self.handleError(record)
 
 
 class Writer(logging.Handler):
@@ -71,7 +99,7 @@ class Writer(logging.Handler):
         while True:
             record = self._records.get()
             try:
-                self.stream.handle(record)
+                self.stream.emit(record)  # `handle` would hold a lock that the end of Python waits for
             finally:
                 self._records.task_done()
 

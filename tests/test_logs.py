@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -158,3 +160,24 @@ def test_a_reader_that_is_stuck_delays_nobody_and_what_is_missing_is_told(
     log("8")
     writer.close()
     assert stuck.lines[5:] == ["3 lines are missing here: nobody took them in time", "8"]
+
+
+def test_a_process_ends_although_nobody_reads_its_lines() -> None:
+    """The log's thread is stuck in a full pipe, and the end of Python asks for each handler and flushes stderr."""
+    program = (
+        "import logging\n"
+        "from proxy import logs\n"
+        "logs.setup('text', 'info')\n"
+        "for _ in range(100): logging.info('x' * 4096)\n"
+    )
+    reader, writer = os.pipe()
+    try:
+        process = subprocess.Popen([sys.executable, "-c", program], stderr=writer)
+        try:
+            assert process.wait(20) == 0
+        finally:
+            process.kill()
+            process.wait()
+    finally:
+        os.close(reader)
+        os.close(writer)
