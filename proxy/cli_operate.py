@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import getpass
 import json
+import os
 import sys
 from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar
@@ -25,8 +26,8 @@ def admin_options(command: _Command) -> _Command:
     admin = click.option(
         "--admin",
         metavar="URL",
-        default="http://127.0.0.1:8081",
-        show_default=True,
+        default=lambda: f"http://127.0.0.1:{os.environ.get('FIFO_PROXY_ADMIN_PORT', '8081')}",
+        show_default="http://127.0.0.1:8081, or the port that FIFO_PROXY_ADMIN_PORT gives",
         help="Address of the admin port.",
     )
     return admin(token(command))

@@ -26,7 +26,9 @@ _SCENARIO = (
         type=click.Path(path_type=Path),
         help="Configuration with the current thresholds; without it, the defaults.",
     ),
-    click.option("--set", "sets", metavar="KEY=VALUE", multiple=True, help="Another value for a key."),
+    click.option(
+        "--set", "sets", metavar="KEY=VALUE", multiple=True, help="Another value for a key; may be repeated."
+    ),
     click.option(
         "--node-start",
         "start",
@@ -87,9 +89,9 @@ def scenario_options(command: Command) -> Command:
     "sweeps",
     metavar="KEY=A,B,C",
     multiple=True,
-    help="Several values for a key; a row for each combination.",
+    help="Several values for a key, a row for each combination; may be repeated.",
 )
-@click.option("--policy", metavar="NAME", help="Another scaling_policy.")
+@click.option("--policy", metavar="NAME", help="Another scaling_policy: threshold, per_request, target_wait.")
 @click.option(
     "--report",
     metavar="FILE.html",

@@ -63,8 +63,12 @@ class _Proxy(Collector):
     def collect(self) -> Iterator[Metric]:
         yield InfoMetricFamily(
             "fifo_proxy_build",
-            "Version of the proxy and of the Python that runs it",
-            {"version": proxy.__version__, "python": platform.python_version()},
+            "Version and build of the proxy, and the Python that runs it",
+            {
+                "version": proxy.__version__,
+                "build": proxy.build_kind(),
+                "python": platform.python_version(),
+            },
         )
         yield from self._health()
         yield from self._line()

@@ -62,6 +62,7 @@ class SqliteStore(SqlStore):
         self._began_at = 0.0  # the store's time when `monotonic` was 0
         self._offset = 0.0
         self._lock: int | None = None
+        self._file: os.stat_result | None = None  # the one that was opened
         self._writer: SqliteThread | None = None
         self._reader: SqliteThread | None = None
         self._opening = asyncio.Lock()
@@ -95,6 +96,7 @@ class SqliteStore(SqlStore):
                 self._lock = _lock(self.path.with_name(self.path.name + ".lock"))
             self._files.open()
             _make_private(self.path)
+            self._file = self.path.stat()
             connection = self._connect()
             try:
                 self._migrate(connection)
@@ -119,8 +121,13 @@ class SqliteStore(SqlStore):
         connection.execute(_ALL_ARE_DEAD)
 
     def _connect(self) -> sqlite3.Connection:
+        # Never made here: a file that was deleted under way would come back empty, and readable by all.
         connection = sqlite3.connect(
-            self.path, timeout=_BUSY_SECS, isolation_level=None, check_same_thread=False
+            f"{self.path.absolute().as_uri()}?mode=rw",
+            uri=True,
+            timeout=_BUSY_SECS,
+            isolation_level=None,
+            check_same_thread=False,
         )
         try:
             connection.row_factory = sqlite3.Row
@@ -158,6 +165,14 @@ class SqliteStore(SqlStore):
                 await self.open()
             except StoreUnusable as error:
                 raise StoreUnavailable(str(error)) from error
+        if not self._is_there():  # what is written to it now would be lost with the process
+            raise StoreUnavailable(f"{self.path} was moved or deleted while in use: put it back, or restart")
+
+    def _is_there(self) -> bool:
+        try:
+            return self._file is not None and os.path.samestat(self._file, self.path.stat())
+        except OSError:
+            return False
 
     async def _read(self, statement: Statement, **parameters: Any) -> Sequence[Row]:
         await self._ready()

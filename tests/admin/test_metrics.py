@@ -6,6 +6,7 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+import proxy
 from proxy.admin.actions import Who
 from proxy.dispatch.line import Ticket
 from proxy.health import CODES
@@ -58,7 +59,8 @@ def test_names_types_and_help_are_those_of_the_contract() -> None:
 
 def test_label_sets_are_there_with_zero_before_anything_happened() -> None:
     scrape = Scrape(Rig())
-    assert scrape.value("build_info", version="1.0.0", python=platform.python_version()) == 1
+    build = {"version": "1.0.0", "build": proxy.build_kind(), "python": platform.python_version()}
+    assert scrape.value("build_info", **build) == 1
     for status, outcome in (("200", "answered"), ("429", "not_sent"), ("502", "unknown"), ("504", "unknown")):
         assert scrape.value("requests_total", status=status, outcome=outcome) == 0
     for phase in ("sending", "waiting", "running", "reading"):

@@ -98,3 +98,20 @@ async def test_the_file_shrinks_in_small_steps(database: SqliteDatabase) -> None
     assert max(a - b for a, b in pairwise(pages)) <= 260
     assert pages[-1] < before / 2
     await database.close()
+
+
+async def test_a_file_that_is_deleted_under_way_takes_no_more_jobs_and_is_not_made_again(
+    database: SqliteDatabase,
+) -> None:
+    store = await database.open()
+    lease = await submit(store)
+    away = database.path.with_name("away.db")
+    database.path.rename(away)
+    with pytest.raises(StoreUnavailable, match="moved or deleted"):
+        await submit(store)
+    with pytest.raises(StoreUnavailable):
+        await store.sweep(10)
+    assert not database.path.exists()
+    away.rename(database.path)
+    assert await store.get(lease.job_id) is not None
+    await submit(store)
