@@ -118,6 +118,8 @@ class Forwarder:
         exchange = next((one for one in waiting if one.request.request_id == wanted), None)
         if exchange is not None:
             exchange.fail(RemovedByOperator("an operator took this request out of the line"), "removed")
+            if exchange.job_id is not None:
+                return "its job is cancelled"
             return f"its client was answered {RemovedByOperator.status}"
         if any(one.request.request_id == wanted for one in self.running):
             raise NotPossibleNow("it runs already: what a node has begun is not cut")
