@@ -56,7 +56,8 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         "start_probe_interval_secs": 0.3,
     }
     config.write_text(json.dumps(settings))
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    given = {name: value for name, value in os.environ.items() if not name.startswith("FIFO_PROXY_")}  # keys
+    environment = given | {"PYTHONPATH": str(Path(__file__).parents[2])}
     with log.open("wb") as output:
         backend = subprocess.Popen(
             [sys.executable, str(CASES / "bad_backend.py"), "127.0.0.1", str(backend_port)], stdout=output
